@@ -1,0 +1,66 @@
+"""Which multi-task optimisation strategy, how many task groups, at which learning rate - for your problem?
+
+Everything here is loaded when it is first used: importing ``tune_mtl`` loads neither torch, ray nor mlflow.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tune_mtl.core.data import Batch, Data, DatasetData, TensorData
+    from tune_mtl.core.errors import UserError
+    from tune_mtl.core.model import MultiTaskModel
+    from tune_mtl.core.objective import Objective
+    from tune_mtl.core.problem import Problem
+    from tune_mtl.core.task import Task
+    from tune_mtl.problems.registry import load_problem
+    from tune_mtl.strategies.base import Strategy
+    from tune_mtl.strategies.make import make_strategy
+    from tune_mtl.training.path import PathLength
+    from tune_mtl.training.trial import TrialResult, train
+
+_HOMES = {
+    "Batch": "tune_mtl.core.data",
+    "Data": "tune_mtl.core.data",
+    "DatasetData": "tune_mtl.core.data",
+    "MultiTaskModel": "tune_mtl.core.model",
+    "Objective": "tune_mtl.core.objective",
+    "PathLength": "tune_mtl.training.path",
+    "Problem": "tune_mtl.core.problem",
+    "Strategy": "tune_mtl.strategies.base",
+    "Task": "tune_mtl.core.task",
+    "TensorData": "tune_mtl.core.data",
+    "TrialResult": "tune_mtl.training.trial",
+    "UserError": "tune_mtl.core.errors",
+    "load_problem": "tune_mtl.problems.registry",
+    "make_strategy": "tune_mtl.strategies.make",
+    "train": "tune_mtl.training.trial",
+}
+
+__all__ = [
+    "Batch",
+    "Data",
+    "DatasetData",
+    "MultiTaskModel",
+    "Objective",
+    "PathLength",
+    "Problem",
+    "Strategy",
+    "Task",
+    "TensorData",
+    "TrialResult",
+    "UserError",
+    "load_problem",
+    "make_strategy",
+    "train",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'tune_mtl' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

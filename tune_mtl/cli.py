@@ -1,0 +1,181 @@
+"""The command line: parses, calls the API, prints. Loads torch only for commands that train."""
+
+import json
+import os
+import re
+import shlex
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+import typer.exceptions
+
+from tune_mtl.core.errors import UserError
+from tune_mtl.problems.registry import problems as known_problems
+from tune_mtl.strategies.optimizers import optimizers
+from tune_mtl.strategies.registry import registry, with_groups
+
+app = typer.Typer(
+    name="tune-mtl",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    help="Which multi-task optimisation strategy, how many task groups, at which learning rate - for your problem?",
+)
+
+_STRATEGIES = ", ".join(registry)
+_NOT_CONFIG = {"problem", "config", "set_", "out", "resume"}
+
+
+@app.command()
+def train(
+    problem: Annotated[str, typer.Argument(help="A built-in problem, or your own as package.module:attribute.")],
+    strategy: Annotated[str | None, typer.Option(help=f"One of {_STRATEGIES}.")] = None,
+    lr: Annotated[str | None, typer.Option(metavar="NUMBER", help="Learning rate.")] = None,
+    groups: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NUMBER", help=f"Number of task groups ({', '.join(with_groups())}); default: one per task."
+        ),
+    ] = None,
+    seed: Annotated[str | None, typer.Option(metavar="NUMBER", help="Of everything random. Default 0.")] = None,
+    epochs: Annotated[str | None, typer.Option(metavar="NUMBER", help="Passes over the training set.")] = None,
+    optimizer: Annotated[str | None, typer.Option(help=f"One of {', '.join(optimizers)}. Default adam.")] = None,
+    batch_size: Annotated[str | None, typer.Option(metavar="NUMBER", help="Samples per mini-batch.")] = None,
+    eval_batch_size: Annotated[str | None, typer.Option(metavar="NUMBER", help="Samples per evaluation batch.")] = None,
+    evaluate_every: Annotated[str | None, typer.Option(metavar="NUMBER", help="Epochs between evaluations.")] = None,
+    threads: Annotated[
+        str | None, typer.Option(metavar="NUMBER", help="CPU threads; they change the last bits of results.")
+    ] = None,
+    metric: Annotated[str | None, typer.Option(help="What decides the best epoch: name[:min|max].")] = None,
+    device: Annotated[str | None, typer.Option(help="auto, cpu, cuda, cuda:1.")] = None,
+    precision: Annotated[str | None, typer.Option(help="fp32 or bf16.")] = None,
+    channels_last: Annotated[bool | None, typer.Option(help="Memory format of images.")] = None,
+    compile: Annotated[bool | None, typer.Option(help="torch.compile the trunk.")] = None,  # noqa: A002
+    deterministic: Annotated[bool | None, typer.Option(help="Exact repetition on CUDA too, slower.")] = None,
+    config: Annotated[Path | None, typer.Option(help="JSON or YAML file of config values (or a result.json).")] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any config value or option; repeatable.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder of the run. Default: a new one in ./runs/train.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out, exactly.")] = False,
+) -> None:
+    """Train one config in this process; an interrupted run goes on exactly with --resume.
+
+    Example: tune-mtl train multidigits --strategy io --lr 3e-3
+    """
+    flags = dict(locals())
+    given = {
+        **(_read_config(config) if config else {}),
+        **dict(_assignment(text) for text in set_ or []),
+        **{name: _number(value) for name, value in flags.items() if name not in _NOT_CONFIG and value is not None},
+    }
+    if resume and out is None:
+        raise UserError("--resume needs --out DIR, the folder of the run to go on with.")
+    folder = out or _new_folder(problem, given)
+
+    from tune_mtl.terminal.training import TrainingScreen
+    from tune_mtl.training.trial import train as run
+
+    screen = TrainingScreen()
+    try:
+        with screen:
+            result = run(problem, given, out=folder, resume=resume, on_evaluation=screen.show)
+    except KeyboardInterrupt:
+        again = [*sys.argv[1:], *([] if out else ["--out", str(folder)]), *([] if resume else ["--resume"])]
+        typer.echo(f"stopped. To go on exactly where it was:\n  tune-mtl {shlex.join(again)}", err=True)
+        raise typer.Exit(130) from None
+    screen.summarise(result, folder)
+
+
+@app.command()
+def problems() -> None:
+    """List the built-in problems."""
+    from tune_mtl.terminal.tables import table
+
+    table(("problem", "what it is", "tasks"), [(p.name, p.title, p.tasks) for p in known_problems.values()])
+    typer.echo("\nYour own: package.module:attribute, found from the current directory.")
+
+
+@app.command()
+def strategies() -> None:
+    """List the strategies: what one mini-batch does, and their options."""
+    from tune_mtl.terminal.tables import table
+
+    rows = [
+        (
+            info.name,
+            info.title,
+            info.rule,
+            "yes" if info.has_groups else "no",
+            ", ".join(f"{info.name}_{option}" for option in info.options.model_fields) or "-",
+        )
+        for info in registry.values()
+    ]
+    table(("strategy", "title", "one mini-batch is", "groups", "options"), rows)
+
+
+def main() -> NoReturn:
+    """Run the command line: a mistake of the user's is one line on stderr and exit code 2."""
+    try:
+        code = app(standalone_mode=False)
+    except UserError as error:
+        code = _fail(str(error))
+    except typer.exceptions.TyperException as error:
+        code = _fail(" ".join(str(getattr(error, "format_message", lambda: error)()).split()))
+    except (typer.Abort, KeyboardInterrupt):
+        code = 130
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _fail(message: str) -> int:
+    typer.echo(f"error: {message}", err=True)
+    return 2
+
+
+def _new_folder(problem: str, given: dict[str, Any]) -> Path:
+    """A folder of its own for a run that was not given one."""
+    home = Path(os.environ.get("TUNE_MTL_HOME", "runs"))
+    parts = (problem.replace(":", "-"), given.get("strategy", "run"), time.strftime("%Y%m%d-%H%M%S"), str(os.getpid()))
+    return home / "train" / "-".join(re.sub(r"[^A-Za-z0-9_.-]", "_", str(part)) for part in parts)
+
+
+def _read_config(path: Path) -> dict[str, Any]:
+    """Config values from a JSON or YAML file; of a result.json its config."""
+    import yaml
+
+    try:
+        content = yaml.safe_load(path.read_text())
+    except OSError as error:
+        raise UserError(f"--config {path} cannot be read: {error.strerror}.") from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise UserError(f"--config {path} is neither JSON nor YAML: {' '.join(str(error).split())}") from None
+    if isinstance(content, dict) and isinstance(content.get("config"), dict):
+        content = content["config"]
+    if not isinstance(content, dict):
+        raise UserError(f"--config {path} must hold key: value pairs, got {type(content).__name__}.")
+    return {key: _number(value) for key, value in content.items()}
+
+
+def _assignment(text: str) -> tuple[str, Any]:
+    """``key=value``, the value read as JSON where it is JSON, else as text."""
+    key, equals, value = text.partition("=")
+    if not key or not equals:
+        raise UserError(f"--set {text!r} must be KEY=VALUE.")
+    try:
+        return key, json.loads(value)
+    except ValueError:
+        return key, _number(value)
+
+
+def _number(value: Any) -> Any:
+    """The number a text stands for (to YAML, ``1e-3`` is a text), else the text."""
+    for kind in (int, float):
+        if isinstance(value, str):
+            with suppress(ValueError):
+                return kind(value)
+    return value

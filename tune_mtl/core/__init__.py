@@ -1,0 +1,1 @@
+"""The vocabulary: tasks, models, data, objectives, problems, seeds. Knows nothing of training."""

@@ -1,0 +1,148 @@
+"""Data: one call per mini-batch. The harness owns the order; data own nothing but their samples."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
+
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset, default_collate
+
+from tune_mtl.core.errors import UserError
+from tune_mtl.core.nested import Nested, map_tensors, row_count, tensors
+
+
+class Batch(NamedTuple):
+    """Samples and labels: ``strategy.step(*batch)``.
+
+    Attributes:
+        inputs: What the trunk takes.
+        targets: A target for each task; what stands in rows without a label is never read.
+        present: For each task with missing labels, a bool mask of the rows that have one. Stays on the CPU, so that
+            counting labels never waits for the device. A task not named here has all its labels.
+    """
+
+    inputs: Nested
+    targets: Mapping[str, Nested]
+    present: Mapping[str, Tensor] | None = None
+
+    @property
+    def size(self) -> int:
+        """The number of samples."""
+        return row_count(self.inputs)
+
+    def to(self, device: torch.device, *, channels_last: bool = False) -> "Batch":
+        """Inputs and targets on ``device`` (asynchronously from pinned memory)."""
+
+        def move(tensor: Tensor) -> Tensor:
+            return tensor.to(device, non_blocking=True)
+
+        def move_input(tensor: Tensor) -> Tensor:
+            images = channels_last and tensor.ndim == 4
+            moved = move(tensor)
+            return moved.contiguous(memory_format=torch.channels_last) if images else moved
+
+        return Batch(map_tensors(move_input, self.inputs), map_tensors(move, dict(self.targets)), self.present)
+
+    def pin_memory(self) -> "Batch":
+        """The same batch in page-locked memory, from where copies to a GPU do not block."""
+        inputs, targets = (map_tensors(Tensor.pin_memory, part) for part in (self.inputs, dict(self.targets)))
+        return Batch(inputs, targets, self.present)
+
+
+@runtime_checkable
+class Data(Protocol):
+    """A split: ``len()`` samples, any of which can be asked for together.
+
+    ``batch`` must depend on the indices alone; augmentation belongs in ``Problem.to_device``, which gets a generator.
+    """
+
+    def __len__(self) -> int: ...
+
+    def batch(self, indices: Tensor) -> Batch:
+        """The samples at ``indices`` (1-D int64), in that order."""
+        ...
+
+
+class TensorData:
+    """Data that are already tensors: a batch is one gather per tensor."""
+
+    def __init__(
+        self, inputs: Nested, targets: Mapping[str, Nested], present: Mapping[str, Tensor] | None = None
+    ) -> None:
+        self._all = Batch(inputs, dict(targets), None if present is None else dict(present))
+        lengths = {len(tensor) for part in self._all for tensor in tensors(part)}
+        if len(lengths) != 1:
+            raise UserError(f"inputs, targets and present must have one length, got {sorted(lengths)}.")
+        if present is not None:
+            for task, mask in present.items():
+                if mask.dtype != torch.bool or mask.ndim != 1:
+                    raise UserError(f"present['{task}'] must be a 1-D bool tensor, got {mask.dtype}[{mask.ndim}-D].")
+
+    def __len__(self) -> int:
+        return self._all.size
+
+    def batch(self, indices: Tensor) -> Batch:
+        """The samples at ``indices``."""
+        indices = torch.as_tensor(indices)
+        return cast(Batch, map_tensors(lambda tensor: tensor[indices], self._all))
+
+
+class _Seeded(Dataset[Any]):
+    """Gives each sample its own random state, so that worker count and resume position cannot change it."""
+
+    def __init__(self, dataset: Dataset[Any], seed: int) -> None:
+        self.dataset, self.seed = dataset, seed
+
+    def __getitem__(self, index: int) -> Any:
+        from tune_mtl.core.seeds import seed_everything
+
+        seed_everything(self.seed, "sample", int(index))
+        return self.dataset[index]
+
+
+class DatasetData:
+    """A ``torch.utils.data.Dataset`` whose samples are ``(inputs, targets)`` or ``(inputs, targets, present)``.
+
+    ``targets`` is a dict by task; ``present``, where given, a dict of bools by task.
+
+    Args:
+        dataset: A map-style dataset.
+        workers: Processes that load batches ahead; 0 loads in the training process. Random transforms give the same
+            samples for every number of workers above 0.
+    """
+
+    def __init__(self, dataset: Dataset[Any], workers: int = 0) -> None:
+        if not hasattr(dataset, "__len__"):
+            raise UserError(f"{type(dataset).__name__} has no length: DatasetData needs a map-style dataset.")
+        if workers < 0:
+            raise UserError(f"workers={workers} must be >= 0.")
+        self._dataset, self._workers = dataset, workers
+
+    def __len__(self) -> int:
+        return len(cast(Sequence[Any], self._dataset))
+
+    def batch(self, indices: Tensor) -> Batch:
+        """The samples at ``indices``, collated by torch's rules."""
+        return _collate([self._dataset[index] for index in torch.as_tensor(indices).tolist()])
+
+    def batches(self, order: Sequence[Tensor], seed: int) -> Iterator[Batch]:
+        """The batches of ``order`` one after the other, loaded ahead by worker processes where there are any."""
+        if self._workers == 0:
+            yield from map(self.batch, order)
+            return
+        yield from DataLoader(
+            _Seeded(self._dataset, seed),
+            batch_sampler=[indices.tolist() for indices in order],
+            num_workers=self._workers,
+            collate_fn=_collate,
+            generator=torch.Generator().manual_seed(seed),
+        )
+
+
+def _collate(samples: list[Any]) -> Batch:
+    if not isinstance(samples[0], tuple | list) or len(samples[0]) not in (2, 3):
+        raise UserError(
+            f"a sample must be (inputs, targets) or (inputs, targets, present), got {type(samples[0]).__name__}."
+        )
+    inputs, targets, *present = default_collate([tuple(sample) for sample in samples])
+    return Batch(inputs, targets, {task: mask.bool() for task, mask in present[0].items()} if present else None)

@@ -1,0 +1,35 @@
+"""Task grouping: the paper's random super-tasks."""
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import torch
+
+from tune_mtl.core.errors import UserError
+from tune_mtl.core.seeds import generator
+
+Grouping: TypeAlias = int | Sequence[Sequence[str]]
+"""How tasks are grouped: a number of groups, drawn at random, or the groups themselves."""
+
+
+def make_groups(tasks: Sequence[str], groups: Grouping, seed: int) -> list[list[str]]:
+    """Spread ``tasks`` over groups: equally and at random for a count, as told for explicit lists.
+
+    Sizes differ by at most one. Within a group tasks keep their order, and groups are ordered by their first task, so
+    ``groups=len(tasks)`` is the task order for every seed and ``groups=1`` is one group in task order.
+
+    Raises:
+        UserError: for a count outside 1..N, or lists that do not hold every task exactly once.
+    """
+    position = {task: index for index, task in enumerate(tasks)}
+    if isinstance(groups, int):
+        if not 1 <= groups <= len(tasks):
+            raise UserError(f"groups={groups} is impossible with {len(tasks)} tasks: choose 1 to {len(tasks)}.")
+        shuffled = torch.randperm(len(tasks), generator=generator(seed, "groups")).tolist()
+        chosen = [[tasks[index] for index in shuffled[start::groups]] for start in range(groups)]
+    else:
+        chosen = [list(group) for group in groups]
+        if sorted(task for group in chosen for task in group) != sorted(tasks) or not all(chosen):
+            raise UserError(f"groups={chosen} must name every task exactly once: {', '.join(tasks)}.")
+    ordered = [sorted(group, key=position.__getitem__) for group in chosen]
+    return sorted(ordered, key=lambda group: position[group[0]])

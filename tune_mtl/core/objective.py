@@ -1,0 +1,39 @@
+"""What a trial is judged by."""
+
+from dataclasses import dataclass
+from typing import Literal, cast
+
+from tune_mtl.core.errors import UserError
+
+
+@dataclass(frozen=True)
+class Objective:
+    """A validation metric and whether less (``min``) or more (``max``) of it is better."""
+
+    metric: str = "val/loss"
+    mode: Literal["min", "max"] = "min"
+
+    def __post_init__(self) -> None:
+        if self.mode not in ("min", "max"):
+            raise UserError(f"objective mode {self.mode!r} must be 'min' or 'max'.")
+        if not self.metric.startswith("val/"):
+            raise UserError(f"objective metric {self.metric!r} must be a validation metric: its name starts with val/.")
+
+    @classmethod
+    def parse(cls, text: str) -> "Objective":
+        """``name[:min|max]``; without a mode, names of losses and errors are minimised, others maximised."""
+        name, _, mode = text.partition(":")
+        if not mode:
+            mode = "min" if any(word in name for word in ("loss", "error")) else "max"
+        return cls(name, cast(Literal["min", "max"], mode))
+
+    def __str__(self) -> str:
+        return f"{self.metric}:{self.mode}"
+
+    def better(self, value: float, than: float | None) -> bool:
+        """Whether ``value`` improves on ``than`` (None: nothing yet). An undefined value (NaN) never does."""
+        if value != value:
+            return False
+        if than is None:
+            return True
+        return value < than if self.mode == "min" else value > than

@@ -1,0 +1,95 @@
+"""A problem: WHAT is learned."""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+
+from tune_mtl.core.data import Batch, Data
+from tune_mtl.core.errors import UserError
+from tune_mtl.core.model import MultiTaskModel
+from tune_mtl.core.objective import Objective
+from tune_mtl.core.task import Task
+
+
+class Problem:
+    """Tasks, data and a network. Subclass it, or give the parts to the constructor: both read the same.
+
+    Attributes:
+        name: Names the MLflow experiment and folders.
+        tasks: In the order that groups keep.
+        defaults: Config values that suit this problem: ``{"epochs": 12, "batch_size": 64}``.
+        objective: What trials are judged by.
+        spaces: Search spaces by name, beyond the ones every problem has.
+    """
+
+    name: str
+    tasks: Sequence[Task]
+    defaults: Mapping[str, Any] = {}
+    objective: Objective = Objective()
+    spaces: Mapping[str, Any] = {}
+
+    def __init__(
+        self,
+        name: str | None = None,
+        tasks: Sequence[Task] | None = None,
+        model: Callable[..., MultiTaskModel] | None = None,
+        data: Callable[[str], Data | None] | None = None,
+        *,
+        defaults: Mapping[str, Any] | None = None,
+        objective: Objective | None = None,
+        spaces: Mapping[str, Any] | None = None,
+        to_device: Callable[[Batch, torch.Generator], Batch] | None = None,
+    ) -> None:
+        given = {
+            "name": name,
+            "tasks": tasks,
+            "model": model,
+            "data": data,
+            "defaults": defaults,
+            "objective": objective,
+            "spaces": spaces,
+            "to_device": to_device,
+        }
+        for attribute, value in given.items():
+            if value is not None:
+                setattr(self, attribute, value)
+
+    def model(self, **options: Any) -> MultiTaskModel:  # noqa: ARG002
+        """A fresh network on the CPU, initialised from torch's global random state. ``options``: ``model_...`` keys."""
+        raise UserError(f"problem '{self.name}' has no model: give Problem(model=...) or define model().")
+
+    def data(self, split: str) -> Data | None:  # noqa: ARG002
+        """The split ``train``, ``val`` or ``test``; None where there is no test split."""
+        raise UserError(f"problem '{self.name}' has no data: give Problem(data=...) or define data(split).")
+
+    def to_device(self, batch: Batch, generator: torch.Generator) -> Batch:  # noqa: ARG002
+        """Last touch to a training or evaluation batch already on the device: scaling, augmentation.
+
+        ``generator`` lives on the same device and is the only source of randomness to use. The default changes nothing.
+        """
+        return batch
+
+
+_PARTS = ("name", "tasks", "model", "data")
+_OPTIONAL_PARTS = ("defaults", "objective", "spaces", "to_device")
+
+
+def checked(problem: Any, origin: str) -> Problem:
+    """``problem`` as a :class:`Problem`: a class or function is called first, any object with its parts will do.
+
+    Raises:
+        UserError: naming ``origin`` and what is missing.
+    """
+    if isinstance(problem, type) or inspect.isroutine(problem):
+        problem = problem()
+    missing = [part for part in _PARTS if not hasattr(problem, part)]
+    if missing:
+        raise UserError(f"{origin} is no Problem: a {type(problem).__name__} without {', '.join(missing)}.")
+    names = [task.name for task in problem.tasks]
+    if not names or len(set(names)) != len(names):
+        raise UserError(f"{origin}: tasks must be one or more with different names, got {names}.")
+    if isinstance(problem, Problem):
+        return problem
+    return Problem(**{part: getattr(problem, part, None) for part in (*_PARTS, *_OPTIONAL_PARTS)})

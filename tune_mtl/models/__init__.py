@@ -1,0 +1,1 @@
+"""Networks, as plain modules: no data, no training."""

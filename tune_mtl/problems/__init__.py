@@ -1,0 +1,1 @@
+"""WHAT is learned: tasks, data, model. `registry` lists the built-in problems without loading torch."""

@@ -1,0 +1,82 @@
+"""Problems by name: built in, or anyone's ``package.module:attribute``. Imports no torch by itself."""
+
+import importlib
+import os
+import sys
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tune_mtl.core.errors import UserError, did_you_mean
+
+if TYPE_CHECKING:
+    from tune_mtl.core.problem import Problem
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProblemInfo:
+    """What there is to know about a built-in problem without loading it."""
+
+    name: str
+    title: str
+    tasks: str
+    implementation: str
+
+
+problems: dict[str, ProblemInfo] = {
+    info.name: info
+    for info in (
+        ProblemInfo(
+            name="multidigits",
+            title="Two real handwritten digits on one canvas (embedded, no download)",
+            tasks="left, right: 10 classes; sum: regression; segment: 3 classes per pixel",
+            implementation="tune_mtl.problems.multidigits:MultiDigits",
+        ),
+    )
+}
+
+
+def load_problem(problem: "str | Problem") -> "Problem":
+    """The problem of a name, or the one given.
+
+    Raises:
+        UserError: for an unknown name, a module that does not import (its own error is shown), or no problem there.
+    """
+    from tune_mtl.core.problem import checked
+
+    if not isinstance(problem, str):
+        return checked(problem, type(problem).__name__)
+    if ":" not in problem:
+        if problem not in problems:
+            raise UserError(
+                f"unknown problem '{problem}'. {did_you_mean(problem, problems)} Your own: package.module:attribute."
+            )
+        problem = problems[problem].implementation
+    return checked(_attribute(problem), f"'{problem}'")
+
+
+def _attribute(path: str) -> Any:
+    module_name, _, attribute = path.partition(":")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        module = importlib.import_module(module_name)
+    except Exception as error:
+        raise UserError(f"module '{module_name}' does not import from {here}: {_where(error)}") from error
+    if not hasattr(module, attribute):
+        raise UserError(f"module '{module_name}' has no '{attribute}'. {did_you_mean(attribute, vars(module))}")
+    return getattr(module, attribute)
+
+
+def _where(error: Exception) -> str:
+    """The error and the last line of the user's file it came from."""
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if os.path.exists(frame.filename)  # noqa: PTH110
+    ]
+    own = [frame for frame in frames if frame.filename != __file__ and "importlib" not in frame.filename]
+    place = f" ({own[-1].filename}:{own[-1].lineno})" if own else ""
+    return f"{type(error).__name__}: {error}{place}"

@@ -1,0 +1,187 @@
+"""What all strategies share: losses over labelled rows, one update, state."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeAlias
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from tune_mtl.core.errors import UserError
+from tune_mtl.core.model import MultiTaskModel
+from tune_mtl.core.nested import Nested, map_tensors
+from tune_mtl.core.task import Task
+from tune_mtl.strategies.recipe import Recipe
+from tune_mtl.strategies.registry import StrategyInfo
+
+Losses: TypeAlias = dict[str, Tensor]
+
+
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """A mini-batch, and for each task with labels the rows that have one (None: all)."""
+
+    inputs: Nested
+    targets: Mapping[str, Nested]
+    rows: dict[str, Tensor | None]
+
+
+class Strategy(ABC):
+    """Turns mini-batches into updates of ``model``.
+
+    Attributes:
+        model: What is trained and predicts; the model given, unless the strategy needs a network of its own (`stl`).
+        tasks: By name, in the problem's order.
+        groups: The tasks that step together, in the order of their steps.
+        optimizers: Every optimizer that changes weights.
+        mini_batches: How many have been seen.
+    """
+
+    info: ClassVar[StrategyInfo]
+
+    def __init__(self, model: MultiTaskModel, tasks: Sequence[Task], groups: list[list[str]], recipe: Recipe) -> None:
+        self.model = self.own_model(model, [task.name for task in tasks])
+        self.tasks = {task.name: task for task in tasks}
+        self.groups = groups
+        self.recipe = recipe
+        self.mini_batches = 0
+        self.weights = {task.name: task.weight for task in tasks}
+        self.optimizers: list[Optimizer] = self.make_optimizers()
+        self._base_rates = [[group["lr"] for group in optimizer.param_groups] for optimizer in self.optimizers]
+
+    @classmethod
+    def own_model(cls, model: MultiTaskModel, tasks: Sequence[str]) -> MultiTaskModel:  # noqa: ARG003
+        """The network that this strategy trains, from a freshly made one."""
+        return model
+
+    @abstractmethod
+    def make_optimizers(self) -> list[Optimizer]:
+        """The optimizers, over the weights each may change."""
+
+    @abstractmethod
+    def learn(self, batch: Labelled) -> Losses:
+        """The rule: all updates for one mini-batch. Returns each task's detached loss, as seen at its own update."""
+
+    def step(
+        self, inputs: Nested, targets: Mapping[str, Nested], present: Mapping[str, Tensor] | None = None
+    ) -> Losses:
+        """Take all updates for one mini-batch.
+
+        Args:
+            inputs: What the model takes; tensors on the model's device.
+            targets: A target for each task.
+            present: Bool masks of the labelled rows, by task (a task not named: all). Masks on the CPU cost no wait.
+
+        Returns:
+            The detached, unweighted loss of each task with labels, as seen at its own update.
+        """
+        if self.recipe.schedule.kind != "constant":
+            self._set_learning_rate(self.recipe.schedule.scale(self.mini_batches))
+        losses = self.learn(Labelled(inputs, targets, labelled_rows(self.tasks, present)))
+        self.mini_batches += 1
+        return losses
+
+    def predict(self, inputs: Nested) -> dict[str, Nested]:
+        """Predictions for all tasks; what evaluation uses."""
+        return self.forward(inputs, self.tasks)
+
+    def forward(self, inputs: Nested, tasks: Iterable[str]) -> dict[str, Nested]:
+        """The model's predictions in the recipe's precision, as float32 or wider."""
+        if self.recipe.autocast is None:
+            return self.model(inputs, tasks)  # type: ignore[no-any-return]
+        with torch.autocast(next(self.model.parameters()).device.type, dtype=self.recipe.autocast):
+            predictions = self.model(inputs, tasks)
+        return map_tensors(_widened, predictions)  # type: ignore[no-any-return]
+
+    def losses(self, tasks: Iterable[str], batch: Labelled) -> Losses:
+        """Differentiable, unweighted losses of those of ``tasks`` that have labels here."""
+        labelled = [task for task in tasks if task in batch.rows]
+        if not labelled:
+            return {}
+        predictions = self.forward(batch.inputs, labelled)
+        return {
+            task: self.tasks[task].loss_on(predictions[task], batch.targets[task], batch.rows[task])
+            for task in labelled
+        }
+
+    def update(self, optimizer: Optimizer, group: Iterable[str], batch: Labelled) -> Losses:
+        """One step of ``optimizer`` on the weighted sum of the group's losses; none if no task of it has labels."""
+        losses = self.losses(group, batch)
+        if losses:
+            optimizer.zero_grad()
+            self.total(losses).backward()  # type: ignore[no-untyped-call]
+            self.apply(optimizer)
+        return {task: loss.detach() for task, loss in losses.items()}
+
+    def total(self, losses: Losses) -> Tensor:
+        """The weighted sum, in the tasks' order."""
+        terms = [loss if self.weights[task] == 1.0 else self.weights[task] * loss for task, loss in losses.items()]
+        total = terms[0]
+        for term in terms[1:]:
+            total = total + term
+        return total
+
+    def apply(self, optimizer: Optimizer) -> None:
+        """Step on the gradients that are there, clipped if asked for."""
+        if self.recipe.clip.norm is not None:
+            parameters = [p for group in optimizer.param_groups for p in group["params"]]
+            nn.utils.clip_grad_norm_(parameters, self.recipe.clip.norm)
+        optimizer.step()
+
+    def compile(self) -> None:
+        """Compile the trunk with ``torch.compile``; its weights keep their names."""
+        self.model.trunk.compile()
+
+    def trainable(self, heads: Iterable[str]) -> list[nn.Parameter]:
+        """The trunk's and the given heads' weights that want a gradient, each once."""
+        modules = [self.model.trunk, *(self.model.heads[task] for task in heads)]
+        unique = {id(p): p for module in modules for p in module.parameters() if p.requires_grad}
+        return list(unique.values())
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything but the model's weights; tensors are references, as with torch's optimizers."""
+        return {
+            "strategy": self.info.name,
+            "groups": self.groups,
+            "mini_batches": self.mini_batches,
+            "generator": self.recipe.generator.get_state(),
+            "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from ``state``.
+
+        Raises:
+            UserError: if it is the state of another strategy or other groups.
+        """
+        for key, own in (("strategy", self.info.name), ("groups", self.groups)):
+            if state[key] != own:
+                raise UserError(f"this state has {key}={state[key]}, but the strategy has {key}={own}.")
+        self.mini_batches = state["mini_batches"]
+        self.recipe.generator.set_state(state["generator"])
+        for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
+            optimizer.load_state_dict(saved)
+
+    def _set_learning_rate(self, scale: float) -> None:
+        for optimizer, rates in zip(self.optimizers, self._base_rates, strict=True):
+            for group, rate in zip(optimizer.param_groups, rates, strict=True):
+                group["lr"] = rate * scale
+
+
+def labelled_rows(tasks: Iterable[str], present: Mapping[str, Tensor] | None) -> dict[str, Tensor | None]:
+    """For each task with at least one label: the indices of the rows that have one, or None if all do."""
+    rows: dict[str, Tensor | None] = dict.fromkeys(tasks)
+    for task, mask in (present or {}).items():
+        if task in rows and not mask.all():
+            labelled = mask.nonzero().squeeze(1)
+            if len(labelled):
+                rows[task] = labelled
+            else:
+                del rows[task]
+    return rows
+
+
+def _widened(tensor: Tensor) -> Tensor:
+    return tensor.float() if tensor.dtype in (torch.bfloat16, torch.float16) else tensor

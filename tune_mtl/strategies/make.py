@@ -1,0 +1,115 @@
+"""From names and numbers to a strategy."""
+
+import importlib
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+import torch
+
+from tune_mtl.core.errors import UserError
+from tune_mtl.core.grouping import Grouping, make_groups
+from tune_mtl.core.model import MultiTaskModel
+from tune_mtl.core.options import Options, read_options
+from tune_mtl.core.seeds import generator
+from tune_mtl.core.task import Task
+from tune_mtl.strategies.base import Strategy
+from tune_mtl.strategies.optimizers import callable_factory, named_factory, optimizer_info
+from tune_mtl.strategies.recipe import ClipOptions, Recipe, ScheduleOptions
+from tune_mtl.strategies.registry import StrategyInfo, strategy_info, with_groups
+
+if TYPE_CHECKING:
+    from tune_mtl.strategies.optimizers import OptimizerFactory
+
+
+def make_strategy(
+    name: str,
+    model: MultiTaskModel,
+    tasks: Sequence[Task],
+    *,
+    lr: float,
+    optimizer: "str | OptimizerFactory" = "adam",
+    groups: Grouping | None = None,
+    seed: int = 0,
+    autocast: torch.dtype | None = None,
+    **options: Any,
+) -> Strategy:
+    """A strategy that trains ``model`` on ``tasks``, for anyone's own loop.
+
+    Args:
+        name: One of ``tune-mtl strategies``.
+        model: Already on its device.
+        tasks: Each needs a head of its name.
+        lr: Learning rate, > 0.
+        optimizer: ``adam``, ``adamw``, ``sgd``, ``momentum``, or a callable ``params -> Optimizer`` (its learning rate
+            is replaced by ``lr``).
+        groups: A number of groups or explicit lists of task names; only for strategies that have groups, where the
+            default is one group per task.
+        seed: Draws the groups and the strategy's own randomness.
+        autocast: Lower precision of the forward passes (``torch.bfloat16``).
+        **options: Flat options: ``adam_weight_decay=0.1``, ``clip_norm=1.0``, ``schedule_kind="cosine"``, ...
+
+    Raises:
+        UserError: for anything that does not fit, in one line.
+    """
+    info = strategy_info(name)
+    check_learning_rate(lr)
+    check_groups_allowed(info, groups)
+    names = [task.name for task in tasks]
+    if not names or len(set(names)) != len(names):
+        raise UserError(f"tasks must be one or more with different names, got {names}.")
+    for task in names:
+        if task not in model.heads:
+            raise UserError(f"task '{task}' has no head: the model's heads are {', '.join(model.heads) or 'none'}.")
+    records = read_options(options, option_owners(info, optimizer if isinstance(optimizer, str) else None))
+    if isinstance(optimizer, str):
+        factory = named_factory(optimizer_info(optimizer), records[optimizer], lr)
+    else:
+        factory = callable_factory(optimizer, lr)
+    schedule = cast(ScheduleOptions, records["schedule"])
+    if schedule.kind == "cosine" and schedule.steps is None:
+        raise UserError("schedule_kind='cosine' needs schedule_steps, the mini-batches of the whole run.")
+    recipe = Recipe(
+        optimizer=factory,
+        generator=generator(seed, "strategy"),
+        options=records[name],
+        clip=cast(ClipOptions, records["clip"]),
+        schedule=schedule,
+        autocast=autocast,
+    )
+    count = default_groups(info, len(names)) if groups is None else groups
+    return strategy_class(info)(model, tasks, make_groups(names, count, seed), recipe)
+
+
+def option_owners(info: StrategyInfo, optimizer: str | None) -> dict[str, type[Options]]:
+    """Who owns the options of a trial with this strategy and (named) optimizer."""
+    owners: dict[str, type[Options]] = {info.name: info.options, "clip": ClipOptions, "schedule": ScheduleOptions}
+    if optimizer is not None:
+        owners[optimizer] = optimizer_info(optimizer).options
+    return owners
+
+
+def default_groups(info: StrategyInfo, tasks: int) -> int:
+    """The number of groups where none is given: one per task if the strategy takes them in turn, else one."""
+    return tasks if info.has_groups or not info.shares_trunk else 1
+
+
+def check_learning_rate(lr: float) -> None:
+    """Refuse anything but a finite number > 0."""
+    if isinstance(lr, bool) or not isinstance(lr, int | float) or not math.isfinite(lr) or lr <= 0:
+        raise UserError(f"lr={lr} must be a finite number > 0.")
+
+
+def check_groups_allowed(info: StrategyInfo, groups: Grouping | None) -> None:
+    """Refuse groups for a strategy without them."""
+    if groups is not None and not info.has_groups:
+        raise UserError(
+            f"groups={groups} cannot be used with strategy '{info.name}': only {', '.join(with_groups())} have groups."
+            " Drop --groups or choose one of them."
+        )
+
+
+def strategy_class(info: StrategyInfo) -> type[Strategy]:
+    """The class behind a record."""
+    module, _, attribute = info.implementation.partition(":")
+    return cast(type[Strategy], getattr(importlib.import_module(module), attribute))

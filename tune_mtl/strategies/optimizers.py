@@ -1,0 +1,84 @@
+"""Optimizers by name, with torch's own option names and its fastest implementation. Imports no torch by itself."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from tune_mtl.core.errors import UserError, did_you_mean
+from tune_mtl.strategies.registry import options_record
+
+if TYPE_CHECKING:
+    from torch.nn import Parameter
+    from torch.optim import Optimizer
+
+    from tune_mtl.core.options import Options
+
+    OptimizerFactory: TypeAlias = Callable[[Iterable[Parameter]], Optimizer]
+
+
+@dataclass(frozen=True, kw_only=True)
+class OptimizerInfo:
+    """An optimizer that a config can name: its class in ``torch.optim`` and the name of its record of options."""
+
+    name: str
+    torch_class: str
+    options_record: str
+
+    @property
+    def options(self) -> "type[Options]":
+        """The record of its options."""
+        return options_record(self.options_record)
+
+
+optimizers: dict[str, OptimizerInfo] = {
+    info.name: info
+    for info in (
+        OptimizerInfo(name="adam", torch_class="Adam", options_record="AdamOptions"),
+        OptimizerInfo(name="adamw", torch_class="AdamW", options_record="AdamWOptions"),
+        OptimizerInfo(name="sgd", torch_class="SGD", options_record="SGDOptions"),
+        OptimizerInfo(name="momentum", torch_class="SGD", options_record="MomentumOptions"),
+    )
+}
+
+
+def optimizer_info(name: str) -> OptimizerInfo:
+    """The record of optimizer ``name``.
+
+    Raises:
+        UserError: if there is no such optimizer.
+    """
+    if name not in optimizers:
+        raise UserError(f"unknown optimizer '{name}'. {did_you_mean(name, optimizers)}")
+    return optimizers[name]
+
+
+def named_factory(info: OptimizerInfo, options: "Options", lr: float) -> "OptimizerFactory":
+    """Makes the optimizer over given parameters, fused where torch can (one kernel for all tensors)."""
+    import torch
+
+    def make(parameters: "Iterable[Parameter]") -> "Optimizer":
+        chosen = list(parameters)
+        fused = all(p.is_floating_point() and p.device.type in ("cpu", "cuda") for p in chosen)
+        optimizer_class = getattr(torch.optim, info.torch_class)
+        return optimizer_class(chosen, lr=lr, fused=fused or None, **options.model_dump())  # type: ignore[no-any-return]
+
+    return make
+
+
+def callable_factory(factory: "OptimizerFactory", lr: float) -> "OptimizerFactory":
+    """A user's ``params -> Optimizer`` with the trial's learning rate put in.
+
+    Parameter groups that the callable gave another rate than the optimizer's default keep their proportion to it.
+    """
+
+    def make(parameters: "Iterable[Parameter]") -> "Optimizer":
+        optimizer = factory(parameters)
+        default = optimizer.defaults.get("lr")
+        for group in optimizer.param_groups:
+            if not default or group["lr"] == default:
+                group["lr"] = lr
+            else:
+                group["lr"] = lr * (group["lr"] / default)
+        return optimizer
+
+    return make

@@ -1,0 +1,70 @@
+"""Single-task learning: what sharing is measured against."""
+
+import copy
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from torch import nn
+from torch.optim import Optimizer
+
+from tune_mtl.core.model import Heads, MultiTaskModel
+from tune_mtl.core.nested import Nested
+from tune_mtl.strategies.base import Labelled, Losses, Strategy
+from tune_mtl.strategies.registry import registry
+
+
+class SingleTaskNetworks(MultiTaskModel):
+    """One copy of the trunk per task, behind the interface of a multi-task model: ``heads[k](trunk[k](inputs))``."""
+
+    def __init__(self, model: MultiTaskModel, tasks: Sequence[str]) -> None:
+        super().__init__(Heads({task: copy.deepcopy(model.trunk) for task in tasks}), copy.deepcopy(model.heads))
+
+    def forward(self, inputs: Nested, tasks: Iterable[str] | None = None) -> dict[str, Nested]:
+        """Predictions by task, each from its own network."""
+        trunks = self.trunk
+        assert isinstance(trunks, nn.ModuleDict)
+        return {task: self.heads[task](trunks[task](inputs)) for task in (trunks if tasks is None else tasks)}
+
+
+class SingleTask(Strategy):
+    """STL: every task has a network of its own, all from the same initial weights and trained alike.
+
+    w_k <- w_k - lr * m_k(c_k g_k(w_k)), for each task k.
+    """
+
+    info = registry["stl"]
+
+    @classmethod
+    def own_model(cls, model: MultiTaskModel, tasks: Sequence[str]) -> MultiTaskModel:
+        """Copies of the model given, which stays as it is."""
+        return SingleTaskNetworks(model, tasks)
+
+    def make_optimizers(self) -> list[Optimizer]:
+        """One per task, over its own network."""
+        trunks = self.model.trunk
+        assert isinstance(trunks, nn.ModuleDict)
+        return [
+            self.recipe.optimizer([*trunks[task].parameters(), *self.model.heads[task].parameters()])
+            for task in self.tasks
+        ]
+
+    def learn(self, batch: Labelled) -> Losses:
+        """One update of each network."""
+        losses: Losses = {}
+        for task, optimizer in zip(self.tasks, self.optimizers, strict=True):
+            losses |= self.update(optimizer, [task], batch)
+        return losses
+
+    def compile(self) -> None:
+        """Compile each task's trunk."""
+        for trunk in self.model.trunk.children():
+            trunk.compile()
+
+    def state_dict(self) -> dict[str, Any]:
+        """With the networks' weights, which the model given to the strategy does not hold."""
+        return super().state_dict() | {"networks": self.model.state_dict()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from ``state``, networks included."""
+        super().load_state_dict(state)
+        self.model.load_state_dict(state["networks"])

@@ -1,0 +1,1 @@
+"""What people see while and after something runs, on a terminal or in a log. Decides nothing."""

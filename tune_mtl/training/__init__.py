@@ -1,0 +1,1 @@
+"""The loop: epochs, evaluation, path length, exact checkpoints. Knows neither Ray nor MLflow."""

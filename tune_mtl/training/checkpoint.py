@@ -1,0 +1,102 @@
+"""Files that are whole or not there: written atomically, checked when read, loaded without executing code."""
+
+import hashlib
+import json
+import os
+import pickle
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tune_mtl.core.errors import UserError
+
+_FORMAT = 1
+
+
+def save(path: Path, content: dict[str, Any]) -> None:
+    """Write ``content`` (tensors and plain values) with its digest; a kill leaves the old file or the new.
+
+    The file is an ordinary one: ``torch.load(path, weights_only=True)["content"]``.
+    """
+
+    def write(temporary: Path) -> None:
+        torch.save({"format": _FORMAT, "digest": _digest(content), "content": content}, temporary)
+
+    replace_atomically(path, write)
+
+
+def load(path: Path) -> dict[str, Any]:
+    """The content that was saved, on the CPU.
+
+    Raises:
+        UserError: if the file is missing, truncated, altered, of another format, or holds anything but data.
+    """
+    try:
+        saved = torch.load(path, map_location="cpu", weights_only=True)
+        content: dict[str, Any] = saved["content"]
+        if saved["format"] == _FORMAT and saved["digest"] == _digest(content):
+            return content
+        reason = "its content does not match its digest"
+    except FileNotFoundError:
+        reason = "there is no such file"
+    except (RuntimeError, ValueError, KeyError, TypeError, IndexError, EOFError, OSError, AttributeError) as error:
+        reason = f"it cannot be read ({str(error).splitlines()[0][:80] if str(error) else type(error).__name__})"
+    except (pickle.UnpicklingError, zipfile.BadZipFile):
+        reason = "it holds more than weights and numbers, or is no checkpoint at all"
+    raise UserError(f"checkpoint {path} is unusable: {reason}. Nothing was changed; start anew with another --out.")
+
+
+def write_json(path: Path, content: Any) -> None:
+    """Write strict JSON atomically; undefined numbers (NaN, infinities) become null."""
+    text = json.dumps(_finite(content), indent=1, allow_nan=False) + "\n"
+    replace_atomically(path, lambda temporary: temporary.write_text(text))
+
+
+def replace_atomically(path: Path, write: Any) -> None:
+    """Let ``write`` fill a temporary file beside ``path``, bring it to the disk, then put it in place."""
+    temporary = path.with_name(f".{path.name}.partial")
+    write(temporary)
+    with temporary.open("rb") as file:
+        os.fsync(file.fileno())
+    temporary.replace(path)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    if isinstance(value, float) and value - value != 0:
+        return None
+    return value
+
+
+def _digest(content: Any) -> str:
+    digest = hashlib.sha256()
+    for part in _parts(content):
+        digest.update(part)
+    return digest.hexdigest()
+
+
+def _parts(value: Any) -> Iterator[Any]:
+    """Everything in ``value`` as bytes, in a fixed order, structure included."""
+    if isinstance(value, Tensor):
+        yield f"T{value.dtype}{tuple(value.shape)}".encode()
+        flat = value.detach().cpu().contiguous().flatten()
+        if flat.numel():
+            yield flat.view(torch.uint8).numpy().data
+    elif isinstance(value, dict):
+        yield b"{%d" % len(value)
+        for key, item in value.items():
+            yield repr(key).encode()
+            yield from _parts(item)
+    elif isinstance(value, list | tuple):
+        yield b"[%d" % len(value)
+        for item in value:
+            yield from _parts(item)
+    else:
+        yield repr(value).encode()

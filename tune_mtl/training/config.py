@@ -1,0 +1,153 @@
+"""A trial's config: flat, JSON, complete, and checked before anything starts."""
+
+import inspect
+import os
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from tune_mtl.core.errors import UserError, did_you_mean
+from tune_mtl.core.grouping import make_groups
+from tune_mtl.core.objective import Objective
+from tune_mtl.core.options import Options, build, flat_names, read_options
+from tune_mtl.core.problem import Problem
+from tune_mtl.strategies.make import check_groups_allowed, check_learning_rate, option_owners
+from tune_mtl.strategies.optimizers import optimizer_info, optimizers
+from tune_mtl.strategies.registry import registry, strategy_info
+
+_Positive = Annotated[int, Field(ge=1)]
+_MODEL = "model_"
+
+
+class Config(Options):
+    """All that decides a trial's numbers. ``flat()`` gives it back as one JSON object.
+
+    Attributes:
+        problem: A built-in name or ``package.module:attribute``.
+        strategy: One of the registry.
+        lr: Learning rate.
+        groups: How many groups, or which; only for strategies that have groups.
+        seed: Of everything random.
+        optimizer: Its name.
+        batch_size: Samples per mini-batch; a last partial one is dropped.
+        eval_batch_size: Samples per evaluation batch.
+        epochs: Passes over the training set.
+        evaluate_every: Epochs between evaluations; the last epoch is always evaluated.
+        threads: CPU threads; they change the last bits of results.
+        metric: The objective, ``name:min|max``.
+        device: ``auto`` (CUDA if there is one), ``cpu``, ``cuda``, ``cuda:1``.
+        precision: ``fp32``, or ``bf16`` for autocast forward passes.
+        channels_last: Memory format of images and convolutions.
+        compile: ``torch.compile`` the trunk.
+        deterministic: Only deterministic kernels: on CUDA needed for exact repetition, and slower.
+        options: What belongs to one owner, by flat name: ``adam_weight_decay``, ``model_channels``.
+    """
+
+    problem: str
+    strategy: str
+    lr: float
+    groups: int | list[list[str]] | None = None
+    seed: Annotated[int, Field(ge=0)] = 0
+    optimizer: str = "adam"
+    batch_size: _Positive = 64
+    eval_batch_size: _Positive = 256
+    epochs: _Positive = 10
+    evaluate_every: _Positive = 1
+    threads: _Positive = 1
+    metric: str = "val/loss:min"
+    device: str = "auto"
+    precision: Literal["fp32", "bf16"] = "fp32"
+    channels_last: bool = False
+    compile: bool = False
+    deterministic: bool = False
+    options: Mapping[str, Any] = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_booleans_as_numbers(cls, values: Any) -> Any:
+        for name in ("lr", "groups", "seed", "batch_size", "eval_batch_size", "epochs", "evaluate_every", "threads"):
+            if isinstance(values.get(name), bool):
+                raise ValueError(f"{name}={values[name]} must be a number")
+        return values
+
+    @property
+    def objective(self) -> Objective:
+        """What decides the best epoch."""
+        return Objective.parse(self.metric)
+
+    @property
+    def model_options(self) -> dict[str, Any]:
+        """Keyword arguments of ``problem.model``."""
+        return {key.removeprefix(_MODEL): value for key, value in self.options.items() if key.startswith(_MODEL)}
+
+    @property
+    def strategy_options(self) -> dict[str, Any]:
+        """Flat options of ``make_strategy``."""
+        return {key: value for key, value in self.options.items() if not key.startswith(_MODEL)}
+
+    def as_dict(self) -> dict[str, Any]:
+        """One flat JSON object; ``groups`` only where the strategy has them."""
+        values = self.model_dump(mode="json", exclude={"options"})
+        if values["groups"] is None:
+            del values["groups"]
+        return values | dict(self.options)
+
+
+def resolve(problem: Problem, given: Mapping[str, Any], name: str | None = None) -> Config:
+    """The complete config: what is given, then the problem's defaults, then everybody's.
+
+    Args:
+        problem: What is learned.
+        given: Flat values.
+        name: How the config names the problem, if not by ``problem.name``.
+
+    Raises:
+        UserError: for an unknown key, a value out of range, groups that cannot be, an option of someone else.
+    """
+    defaults = {"threads": len(os.sched_getaffinity(0)), "metric": str(problem.objective), **problem.defaults}
+    flat = {**defaults, **{key: value for key, value in given.items() if value is not None}}
+    flat["problem"] = name or problem.name
+    if given.get("problem") not in (None, flat["problem"]):
+        raise UserError(f"the config is for problem '{given['problem']}', not for '{flat['problem']}'.")
+    for key in ("strategy", "lr"):
+        if key not in flat:
+            raise UserError(f"{key} is missing: give --{key}, or a --config FILE that has it.")
+    info = strategy_info(str(flat["strategy"]))
+    check_learning_rate(flat["lr"])
+    fields = Config.model_fields.keys() - {"options"}
+    options = {key: value for key, value in flat.items() if key not in fields}
+    config: Config = build(Config, {**{key: flat[key] for key in fields & flat.keys()}, "options": options})
+    check_groups_allowed(info, config.groups)
+    if info.has_groups:
+        tasks = [task.name for task in problem.tasks]
+        count = len(tasks) if config.groups is None else config.groups
+        make_groups(tasks, count, config.seed)
+        config = config.model_copy(update={"groups": count})
+    optimizer_info(config.optimizer)
+    _check_options(problem, config)
+    str(config.objective)
+    return config
+
+
+def _check_options(problem: Problem, config: Config) -> None:
+    """Refuse options that nobody owns, or that belong to a strategy or optimizer that this trial does not use."""
+    parameters = inspect.signature(problem.model).parameters
+    model_names = {_MODEL + name for name in parameters if name != "options"}
+    free = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
+    everyone = {name: info.options for name, info in registry.items()}
+    everyone |= {name: info.options for name, info in optimizers.items()}
+    owners = option_owners(strategy_info(config.strategy), config.optimizer)
+    own = flat_names(owners)
+    for key in config.options:
+        if key in own or key in model_names or (free and key.startswith(_MODEL)):
+            continue
+        if key in flat_names(everyone):
+            owner = flat_names(everyone)[key][0]
+            raise UserError(
+                f"option '{key}' belongs to '{owner}', which a trial with strategy '{config.strategy}' and optimizer"
+                f" '{config.optimizer}' does not use. Drop it or choose '{owner}'."
+            )
+        known = {*own, *model_names, *(Config.model_fields.keys() - {"options"})}
+        raise UserError(f"unknown option '{key}'. {did_you_mean(key, known)}")
+    read_options(config.strategy_options, owners)

@@ -1,0 +1,126 @@
+"""What a split says of the weights: losses weighted by labelled samples, and torchmetrics."""
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from tune_mtl.core.data import Batch
+from tune_mtl.core.task import Task, select_rows
+from tune_mtl.strategies.base import Strategy, labelled_rows
+
+
+class LossMeter:
+    """Means over samples of each task's loss, summed on the device in float64 and read once.
+
+    A non-finite loss leaves a non-finite sum: the same buffer is the divergence flag.
+    """
+
+    def __init__(self, tasks: Iterable[str], device: torch.device) -> None:
+        self._tasks = list(tasks)
+        self._sums = torch.zeros(len(self._tasks), dtype=torch.float64, device=device)
+        self._counts = dict.fromkeys(self._tasks, 0)
+
+    def add(self, losses: Mapping[str, Tensor], labelled: Mapping[str, int]) -> None:
+        """Count ``losses``, each the mean over ``labelled`` samples."""
+        if len(losses) == len(self._tasks) and len(set(labelled.values())) == 1:
+            self._sums.add_(torch.stack([losses[task] for task in self._tasks]), alpha=labelled[self._tasks[0]])
+        else:
+            for index, task in enumerate(self._tasks):
+                if task in losses:
+                    self._sums[index].add_(losses[task], alpha=labelled[task])
+        for task in losses:
+            self._counts[task] += labelled[task]
+
+    def finite(self) -> bool:
+        """Whether every loss so far was a finite number. Waits for the device."""
+        return bool(torch.isfinite(self._sums).all())
+
+    def means(self) -> dict[str, float]:
+        """By task, without those that had no labels."""
+        sums = dict(zip(self._tasks, self._sums.tolist(), strict=True))
+        return {task: sums[task] / count for task, count in self._counts.items() if count}
+
+    def state_dict(self) -> dict[str, Any]:
+        """Sums and counts so far."""
+        return {"sums": self._sums, "counts": dict(self._counts)}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from ``state``."""
+        self._sums.copy_(state["sums"])
+        self._counts.update(state["counts"])
+
+
+def row_counts(rows: Mapping[str, Tensor | None], batch: Batch) -> dict[str, int]:
+    """How many of the batch's samples have a label, by task."""
+    size = batch.size
+    return {task: size if indices is None else len(indices) for task, indices in rows.items()}
+
+
+def mean_loss(losses: Mapping[str, float]) -> float:
+    """The mean over tasks; NaN if there are none."""
+    return math.fsum(losses.values()) / len(losses) if losses else math.nan
+
+
+@torch.no_grad()
+def evaluate(strategy: Strategy, batches: Iterable[Batch], split: str, device: torch.device) -> dict[str, float]:
+    """Every loss and metric of ``split`` (``val`` or ``test``), by its name.
+
+    A task without labels in the split is left out. An undefined metric is NaN.
+    """
+    tasks = strategy.tasks
+    meter = LossMeter(tasks, device)
+    metrics = {name: task.metrics().to(device) for name, task in tasks.items() if task.metrics is not None}
+    seen: set[str] = set()
+    strategy.model.eval()
+    for batch in batches:
+        predictions = strategy.predict(batch.inputs)
+        rows = labelled_rows(tasks, batch.present)
+        losses = {}
+        for name, indices in rows.items():
+            prediction, target = predictions[name], batch.targets[name]
+            if indices is not None:
+                prediction, target = select_rows(prediction, indices), select_rows(target, indices)
+            losses[name] = tasks[name].loss_on(prediction, target)
+            if name in metrics:
+                metrics[name].update(prediction, target)
+        meter.add(losses, row_counts(rows, batch))
+        seen.update(rows)
+    return {
+        **_loss_values(tasks, meter.means(), split),
+        **{
+            f"{split}/{name}/{metric}": value
+            for name, collection in metrics.items()
+            if name in seen
+            for metric, value in _scalars(collection.compute())
+        },
+    }
+
+
+def metric_names(tasks: Iterable[Task], split: str) -> list[str]:
+    """The names that :func:`evaluate` gives; a metric of several values gives one name for each, below its own."""
+    tasks = list(tasks)
+    names = [f"{split}/loss", *(f"{split}/loss/{task.name}" for task in tasks)]
+    if all(task.reference_loss is not None for task in tasks):
+        names.append(f"{split}/relative_loss")
+    return names + [f"{split}/{t.name}/{metric}" for t in tasks if t.metrics is not None for metric in t.metrics()]
+
+
+def _loss_values(tasks: Mapping[str, Task], losses: Mapping[str, float], split: str) -> dict[str, float]:
+    values = {f"{split}/loss": mean_loss(losses)}
+    if all(task.reference_loss is not None for task in tasks.values()):
+        relative = {name: loss / (tasks[name].reference_loss or 1.0) for name, loss in losses.items()}
+        values[f"{split}/relative_loss"] = mean_loss(relative)
+    return values | {f"{split}/loss/{name}": loss for name, loss in losses.items()}
+
+
+def _scalars(computed: Mapping[str, Any]) -> Iterable[tuple[str, float]]:
+    """Metric values as floats; a metric of several values gives one for each, numbered."""
+    for name, value in computed.items():
+        values = torch.as_tensor(value).flatten().tolist()
+        if len(values) == 1:
+            yield name, float(values[0])
+        else:
+            yield from ((f"{name}/{index}", float(item)) for index, item in enumerate(values))

@@ -1,0 +1,73 @@
+"""Order and batches: which samples come when, and getting them to the device."""
+
+import queue
+import threading
+from collections.abc import Callable, Iterator, Sequence
+
+import torch
+from torch import Tensor
+
+from tune_mtl.core.data import Batch, Data
+from tune_mtl.core.seeds import derive, generator
+
+_AHEAD = 2
+
+
+def training_order(samples: int, batch_size: int, seed: int, epoch: int) -> list[Tensor]:
+    """The mini-batches of one epoch: a permutation drawn from seed and epoch; the last partial one is dropped."""
+    shuffled = torch.randperm(samples, generator=generator(seed, "order", epoch))
+    return list(torch.split(shuffled[: samples - samples % batch_size], batch_size))
+
+
+def evaluation_order(samples: int, batch_size: int) -> list[Tensor]:
+    """All samples in order; a last batch of one joins the one before it (BatchNorm cannot normalise one sample)."""
+    order = list(torch.split(torch.arange(samples), batch_size))
+    if len(order) > 1 and len(order[-1]) == 1:
+        order[-2:] = [torch.cat(order[-2:])]
+    return order
+
+
+def batches(
+    data: Data, order: Sequence[Tensor], place: Callable[[Batch], Batch], device: torch.device, seed: int, epoch: int
+) -> Iterator[Batch]:
+    """The batches of ``order``, each put in place by ``place``; read ahead in the background for a GPU."""
+    seed = derive(seed, "samples", epoch)
+    loaded = data.batches(order, seed) if hasattr(data, "batches") else map(data.batch, order)
+    if device.type == "cuda":
+        loaded = _read_ahead(map(Batch.pin_memory, loaded))
+    return map(place, loaded)
+
+
+def _read_ahead(source: Iterator[Batch]) -> Iterator[Batch]:
+    """``source``, consumed by a thread that stays ``_AHEAD`` items ahead and stops when the reader does."""
+    ready: queue.Queue[Batch | BaseException | None] = queue.Queue(_AHEAD)
+    stop = threading.Event()
+
+    def put(item: Batch | BaseException | None) -> None:
+        while not stop.is_set():
+            try:
+                ready.put(item, timeout=0.1)
+                return
+            except queue.Full:
+                continue
+
+    def fill() -> None:
+        try:
+            for item in source:
+                put(item)
+                if stop.is_set():
+                    return
+            put(None)
+        except BaseException as error:
+            put(error)
+
+    thread = threading.Thread(target=fill, name="tune-mtl-read-ahead", daemon=True)
+    thread.start()
+    try:
+        while (item := ready.get()) is not None:
+            if isinstance(item, BaseException):
+                raise item
+            yield item
+    finally:
+        stop.set()
+        thread.join()

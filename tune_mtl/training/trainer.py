@@ -1,0 +1,292 @@
+"""One trial as an object that can be run period by period, stopped, saved and continued exactly."""
+
+import math
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import torch
+
+from tune_mtl.core.data import Batch, Data
+from tune_mtl.core.errors import UserError, did_you_mean
+from tune_mtl.core.problem import Problem
+from tune_mtl.core.seeds import generator, global_state, isolated, seed_everything, set_global_state
+from tune_mtl.strategies.base import labelled_rows
+from tune_mtl.strategies.make import make_strategy
+from tune_mtl.training.config import Config
+from tune_mtl.training.evaluation import LossMeter, evaluate, mean_loss, metric_names, row_counts
+from tune_mtl.training.loader import batches, evaluation_order, training_order
+from tune_mtl.training.path import PathLength
+
+Record: TypeAlias = dict[str, float]
+"""What one evaluation reports, by name; ``epoch`` among it."""
+
+_CHECK_EVERY = 50
+"""Mini-batches between looks at the divergence flag: a look waits for the device."""
+
+
+class Diverged(Exception):
+    """A loss was no finite number: the trial is over."""
+
+
+@dataclass(frozen=True)
+class Best:
+    """The best evaluation so far: its record and the weights it judged."""
+
+    record: Record
+    weights: dict[str, torch.Tensor]
+
+
+class Trainer:
+    """Trains one config on one problem; a period ends with an evaluation.
+
+    Attributes:
+        epoch: Epochs completed.
+        history: One record per evaluation.
+        best: The best evaluation by the config's objective, or None before the first.
+        strategy: Holds the model and the optimizers.
+        path: The trunk's path, or None where tasks share no trunk.
+    """
+
+    def __init__(self, problem: Problem, config: Config) -> None:
+        torch.set_num_threads(config.threads)
+        self.problem, self.config = problem, config
+        self.device = choose_device(config.device)
+        self._train, self._val = _split(problem, "train"), _split(problem, "val")
+        if config.batch_size > len(self._train):
+            raise UserError(f"batch_size={config.batch_size} exceeds the {len(self._train)} training samples.")
+        check_metric(problem, config)
+        self._batches_per_epoch = len(self._train) // config.batch_size
+
+        with isolated():
+            seed_everything(config.seed, "init")
+            model = problem.model(**config.model_options)
+        seed_everything(config.seed, "training")
+        self._augmentation = generator(config.seed, "augmentation", device=self.device)
+        model.to(self.device)
+        if config.channels_last:
+            model.to(memory_format=torch.channels_last)
+        options = config.strategy_options
+        if options.get("schedule_kind") == "cosine":
+            options = {"schedule_steps": config.epochs * self._batches_per_epoch, **options}
+        self.strategy = make_strategy(
+            config.strategy,
+            model,
+            problem.tasks,
+            lr=config.lr,
+            optimizer=config.optimizer,
+            groups=config.groups,
+            seed=config.seed,
+            autocast=torch.bfloat16 if config.precision == "bf16" else None,
+            **options,
+        )
+        if config.compile:
+            self.strategy.compile()
+        self._model = model
+        shared = self.strategy.info.shares_trunk
+        self.path = PathLength(self.strategy.model, self.strategy.optimizers) if shared else None
+
+        self.epoch = 0
+        self.history: list[Record] = []
+        self.best: Best | None = None
+        self._mini_batch = 0
+        self._seconds = 0.0
+        self._meter = LossMeter(self.strategy.tasks, self.device)
+
+    @property
+    def finished(self) -> bool:
+        """Whether all epochs are done."""
+        return self.epoch >= self.config.epochs
+
+    def run_period(self, after_batch: Callable[[], None] | None = None) -> Record:
+        """Train up to the next evaluation, evaluate, and return the record.
+
+        Args:
+            after_batch: Called between mini-batches, where the state can be saved.
+
+        Raises:
+            Diverged: on a non-finite training or validation loss, at most 50 mini-batches after it happened.
+        """
+        while True:
+            self._run_epoch(after_batch)
+            if self.finished or self.epoch % self.config.evaluate_every == 0:
+                return self._finish_period()
+
+    def _run_epoch(self, after_batch: Callable[[], None] | None) -> None:
+        order = training_order(len(self._train), self.config.batch_size, self.config.seed, self.epoch)
+        coming = batches(self._train, order[self._mini_batch :], self._place, self.device, self.config.seed, self.epoch)
+        started, before = time.perf_counter(), self._seconds
+        self.strategy.model.train()
+        for batch in coming:
+            rows = labelled_rows(self.strategy.tasks, batch.present)
+            self._meter.add(self.strategy.step(*batch), row_counts(rows, batch))
+            self._mini_batch += 1
+            self._seconds = before + time.perf_counter() - started
+            if self._mini_batch % _CHECK_EVERY == 0:
+                self._check_divergence()
+            if after_batch is not None and self._mini_batch < len(order):
+                after_batch()
+        self._check_divergence()
+        self.epoch += 1
+        self._mini_batch = 0
+
+    def _finish_period(self) -> Record:
+        started = time.perf_counter()
+        trained = self._meter.means()
+        record: Record = {
+            "epoch": self.epoch,
+            "train/loss": mean_loss(trained),
+            **{f"train/loss/{task}": loss for task, loss in trained.items()},
+            **self.evaluate("val"),
+        }
+        if any(not math.isfinite(value) for name, value in record.items() if name.startswith("val/loss/")):
+            raise Diverged(f"epoch {self.epoch}: a validation loss is not finite")
+        if self.path is not None:
+            record |= {"path/total": self.path.total, "path/from_start": self.path.from_start()}
+        self._seconds += time.perf_counter() - started
+        record |= {"updates": self.updates, "seconds": self._seconds}
+        self._keep_if_best(record)
+        self.history.append(record)
+        self._meter = LossMeter(self.strategy.tasks, self.device)
+        return record
+
+    @property
+    def updates(self) -> int:
+        """Optimizer steps that changed the trunk (for single-task networks: all steps)."""
+        if self.path is not None:
+            return self.path.updates
+        return self.strategy.mini_batches * len(self.strategy.optimizers)
+
+    def _keep_if_best(self, record: Record) -> None:
+        objective = self.config.objective
+        value = record.get(objective.metric, math.nan)
+        if objective.better(value, self.best.record[objective.metric] if self.best else None):
+            weights = {name: tensor.detach().clone() for name, tensor in self.strategy.model.state_dict().items()}
+            self.best = Best(record, weights)
+
+    def evaluate(self, split: str) -> Record:
+        """Losses and metrics of the current weights on ``split``; empty where the problem has no such split."""
+        data = self._val if split == "val" else self.problem.data(split)
+        if data is None:
+            return {}
+        order = evaluation_order(len(data), self.config.eval_batch_size)
+        coming = batches(data, order, self._place, self.device, self.config.seed, self.epoch)
+        values = evaluate(self.strategy, coming, split, self.device)
+        self.strategy.model.train()
+        return values
+
+    def test_best(self) -> Record:
+        """Put the best weights in place and evaluate them once on the test split."""
+        if self.best is None:
+            return {}
+        self.strategy.model.load_state_dict(self.best.weights)
+        return self.evaluate("test")
+
+    def summary(self) -> Record:
+        """What is said once of a whole trial: the best epoch, its validation values and its path, and the cost."""
+        values: Record = {"updates": self.updates, "seconds": self._seconds}
+        if self.best is None:
+            return values
+        record = self.best.record
+        values["best/epoch"] = record["epoch"]
+        values |= {f"best/{name}": value for name, value in record.items() if name.startswith("val/")}
+        if self.path is not None:
+            total, shortest = record["path/total"], record["path/from_start"]
+            values |= {
+                "path/best_total": total,
+                "path/best_shortest": shortest,
+                "path/best_ratio": total / shortest if shortest else math.nan,
+            }
+        return values
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that the rest of the run depends on; tensors are references."""
+        return {
+            "config": self.config.as_dict(),
+            "epoch": self.epoch,
+            "mini_batch": self._mini_batch,
+            "seconds": self._seconds,
+            "history": self.history,
+            "best": None if self.best is None else {"record": self.best.record, "weights": self.best.weights},
+            "model": self._model.state_dict(),
+            "strategy": self.strategy.state_dict(),
+            "path": None if self.path is None else self.path.state_dict(),
+            "meter": self._meter.state_dict(),
+            "random": global_state(),
+            "augmentation": self._augmentation.get_state(),
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on exactly where ``state`` was taken.
+
+        Raises:
+            UserError: if it belongs to another config.
+        """
+        check_same_config(state["config"], self.config.as_dict())
+        self._model.load_state_dict(state["model"])
+        self.strategy.load_state_dict(state["strategy"])
+        if self.path is not None:
+            self.path.load_state_dict(state["path"])
+        self._meter.load_state_dict(state["meter"])
+        self.epoch, self._mini_batch, self._seconds = state["epoch"], state["mini_batch"], state["seconds"]
+        self.history = [dict(record) for record in state["history"]]
+        best = state["best"]
+        self.best = best and Best(
+            dict(best["record"]), {name: tensor.to(self.device) for name, tensor in best["weights"].items()}
+        )
+        self._augmentation.set_state(state["augmentation"])
+        set_global_state(state["random"])
+
+    def _place(self, batch: Batch) -> Batch:
+        return self.problem.to_device(
+            batch.to(self.device, channels_last=self.config.channels_last), self._augmentation
+        )
+
+    def _check_divergence(self) -> None:
+        if not self._meter.finite():
+            raise Diverged(f"epoch {self.epoch + 1}, mini-batch {self._mini_batch}: a training loss is not finite")
+
+
+def check_metric(problem: Problem, config: Config) -> None:
+    """Refuse an objective that no evaluation of this problem reports."""
+    known = metric_names(problem.tasks, "val")
+    wanted = config.objective.metric
+    if not any(wanted == name or wanted.startswith(f"{name}/") for name in known):
+        raise UserError(f"metric '{wanted}' is not reported by problem '{problem.name}'. {did_you_mean(wanted, known)}")
+
+
+def choose_device(name: str) -> torch.device:
+    """``auto`` is CUDA where there is one, else the CPU.
+
+    Raises:
+        UserError: for a name torch does not know or a device that is not there.
+    """
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.empty(1, device=device)
+    except (RuntimeError, AssertionError) as error:
+        raise UserError(f"device '{name}' cannot be used here: {str(error).splitlines()[0]}") from None
+    return device
+
+
+def check_same_config(saved: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Refuse to continue a run under another config; say what differs."""
+    differing = [
+        f"{key}={saved.get(key, 'absent')!r} there, {now.get(key, 'absent')!r} now"
+        for key in sorted(saved.keys() | now.keys())
+        if saved.get(key) != now.get(key)
+    ]
+    if differing:
+        raise UserError(
+            f"the run to resume has another config: {'; '.join(differing)}. Give its config, or another --out."
+        )
+
+
+def _split(problem: Problem, split: str) -> Data:
+    data = problem.data(split)
+    if data is None or len(data) == 0:
+        raise UserError(f"problem '{problem.name}' has no '{split}' data.")
+    return data

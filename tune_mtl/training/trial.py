@@ -1,0 +1,293 @@
+"""One trial in this process: train, keep what is worth keeping, come back after a kill."""
+
+import fcntl
+import os
+import platform
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from tune_mtl.core.errors import UserError
+from tune_mtl.core.model import MultiTaskModel
+from tune_mtl.core.problem import Problem
+from tune_mtl.core.seeds import isolated
+from tune_mtl.problems.registry import load_problem
+from tune_mtl.strategies.make import strategy_class
+from tune_mtl.strategies.registry import strategy_info
+from tune_mtl.training import checkpoint
+from tune_mtl.training.config import Config, resolve
+from tune_mtl.training.trainer import Diverged, Record, Trainer, check_same_config
+
+_CHECKPOINT_SHARE = 0.03
+"""Resume checkpoints may cost this share of the training time."""
+
+CONFIG, RESULT, CHECKPOINT, BEST = "config.json", "result.json", "checkpoint.pt", "best.pt"
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialResult:
+    """How a trial ended.
+
+    Attributes:
+        config: Flat, complete: the same config gives the same numbers.
+        outcome: ``completed`` or ``diverged``.
+        metrics: Said once: ``best/...``, ``path/best_...``, ``test/...``, ``updates``, ``seconds``.
+        history: One record per evaluation.
+        checkpoint: The best weights' file, or None if nothing was written or no epoch was evaluated.
+    """
+
+    config: dict[str, Any]
+    outcome: str
+    metrics: Record
+    history: list[Record]
+    checkpoint: Path | None
+    problem: Problem
+    weights: dict[str, torch.Tensor] | None
+
+    def load_model(self) -> MultiTaskModel:
+        """The network with its best weights, on the CPU, ready to predict.
+
+        Raises:
+            UserError: if the trial ended before its first evaluation.
+        """
+        weights = self.weights
+        if weights is None and self.checkpoint is not None:
+            weights = checkpoint.load(self.checkpoint)["weights"]
+        if weights is None:
+            raise UserError(f"this trial {self.outcome} before its first evaluation: there are no best weights.")
+        return build_model(self.problem, resolve(self.problem, self.config, self.config["problem"]), weights)
+
+
+def build_model(problem: Problem, config: Config, weights: Mapping[str, torch.Tensor]) -> MultiTaskModel:
+    """The network that ``config`` trains, with ``weights``, in evaluation mode on the CPU."""
+    with isolated():
+        fresh = problem.model(**config.model_options)
+    model = strategy_class(strategy_info(config.strategy)).own_model(fresh, [task.name for task in problem.tasks])
+    model.load_state_dict({name: tensor.cpu() for name, tensor in weights.items()})
+    return model.eval()
+
+
+def train(
+    problem: str | Problem,
+    config: Mapping[str, Any],
+    *,
+    out: str | os.PathLike[str] | None = None,
+    resume: bool = False,
+    on_evaluation: Callable[[Record, Config], None] | None = None,
+) -> TrialResult:
+    """Train one config to the end in this process.
+
+    Args:
+        problem: A built-in name, ``package.module:attribute``, or a :class:`Problem`.
+        config: Flat values; what is missing comes from the problem's defaults.
+        out: A folder for ``result.json``, ``best.pt`` (weights) and ``checkpoint.pt`` (everything, for ``resume``).
+            None writes nothing.
+        resume: Go on with what ``out`` holds: exactly as if it had never been interrupted. A finished run is returned
+            as it is, an empty folder starts from the beginning.
+        on_evaluation: Called with each new record.
+
+    Raises:
+        UserError: for anything in the input that cannot be, before anything is written.
+    """
+    loaded = load_problem(problem)
+    resolved = resolve(loaded, config, problem if isinstance(problem, str) else None)
+    with ExitStack() as stack:
+        stack.enter_context(isolated())
+        stack.enter_context(_torch_settings(deterministic=resolved.deterministic))
+        if out is None:
+            if resume:
+                raise UserError("resume needs out, the folder of the run to go on with.")
+            return _run(Trainer(loaded, resolved), None, on_evaluation)
+        folder = RunFolder(Path(out), resolved)
+        folder.check(resume=resume)
+        finished = folder.result(loaded)
+        if finished is not None:
+            return finished
+        trainer = Trainer(loaded, resolved)
+        with folder.held():
+            folder.check(resume=resume)
+            folder.go_on(trainer)
+            return _run(trainer, folder, on_evaluation)
+
+
+def _run(
+    trainer: Trainer, folder: "RunFolder | None", on_evaluation: Callable[[Record, Config], None] | None
+) -> TrialResult:
+    config = trainer.config
+    outcome = "completed"
+    save = None if folder is None else folder.save_if_due(trainer)
+    try:
+        while not trainer.finished:
+            record = trainer.run_period(save)
+            if save is not None:
+                save()
+            if on_evaluation is not None:
+                on_evaluation(record, config)
+    except Diverged:
+        outcome = "diverged"
+    if folder is not None:
+        folder.save(trainer)
+    metrics = trainer.summary() | trainer.test_best()
+    result = TrialResult(
+        config=config.as_dict(),
+        outcome=outcome,
+        metrics=metrics,
+        history=trainer.history,
+        checkpoint=folder.path / BEST if folder is not None and trainer.best is not None else None,
+        problem=trainer.problem,
+        weights=trainer.best.weights if trainer.best is not None else None,
+    )
+    if folder is not None:
+        folder.finish(result, trainer.device)
+    return result
+
+
+class RunFolder:
+    """A run on disk. At every moment it holds nothing, a run that can go on, or a finished one."""
+
+    def __init__(self, path: Path, config: Config) -> None:
+        self.path, self.config = path, config
+        self._saved_at = -float("inf")
+        self._cost = 0.0
+        self._best_epoch: float | None = None
+
+    def check(self, *, resume: bool) -> None:
+        """Refuse a folder that holds a run, unless to resume that very config."""
+        held = [name for name in (CONFIG, CHECKPOINT, BEST, RESULT) if (self.path / name).exists()]
+        if held and not resume:
+            raise UserError(
+                f"{self.path} already holds a run ({', '.join(held)}): add --resume to go on, or choose another --out."
+            )
+        if CONFIG in held:
+            check_same_config(read_json(self.path / CONFIG), self.config.as_dict())
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Ours alone while open; left as it was found if nothing was written.
+
+        Raises:
+            UserError: if the folder cannot be made, or another process trains there.
+        """
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(self.path, os.O_RDONLY)
+        except OSError as error:
+            raise UserError(f"--out {self.path} cannot be used: {error.strerror}.") from None
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            yield
+        except BlockingIOError:
+            raise UserError(f"{self.path} is in use: another process is training there.") from None
+        finally:
+            os.close(descriptor)
+            if not any(self.path.iterdir()):
+                self.path.rmdir()
+
+    def result(self, problem: Problem) -> TrialResult | None:
+        """The finished run, if it is one."""
+        if not (self.path / RESULT).exists():
+            return None
+        content = read_json(self.path / RESULT)
+        best = self.path / BEST
+        return TrialResult(
+            config=content["config"],
+            outcome=content["outcome"],
+            metrics=_undefined_as_nan(content["metrics"]),
+            history=[_undefined_as_nan(record) for record in content["history"]],
+            checkpoint=best if best.exists() else None,
+            problem=problem,
+            weights=None,
+        )
+
+    def go_on(self, trainer: Trainer) -> None:
+        """Bring the trainer to the last checkpoint, if there is one."""
+        path = self.path / CHECKPOINT
+        if not path.exists():
+            return
+        state = checkpoint.load(path)
+        try:
+            trainer.load_state_dict(state)
+        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+            raise UserError(
+                f"checkpoint {path} does not fit this version or problem: {str(error).splitlines()[0]}."
+                " Nothing was changed; start anew with another --out."
+            ) from None
+
+    def save_if_due(self, trainer: Trainer) -> Callable[[], None]:
+        """Called between mini-batches: saves as often as its own cost allows."""
+
+        def save() -> None:
+            if (time.monotonic() - self._saved_at) * _CHECKPOINT_SHARE >= self._cost:
+                self.save(trainer)
+
+        return save
+
+    def save(self, trainer: Trainer) -> None:
+        """The best weights if they are new, then everything."""
+        started = time.monotonic()
+        if not (self.path / CONFIG).exists():
+            checkpoint.write_json(self.path / CONFIG, self.config.as_dict())
+        if trainer.best is not None and trainer.best.record["epoch"] != self._best_epoch:
+            self._best_epoch = trainer.best.record["epoch"]
+            content = {"config": self.config.as_dict(), "epoch": self._best_epoch, "weights": trainer.best.weights}
+            checkpoint.save(self.path / BEST, content)
+        checkpoint.save(self.path / CHECKPOINT, trainer.state_dict())
+        self._saved_at = time.monotonic()
+        self._cost = self._saved_at - started
+
+    def finish(self, result: TrialResult, device: torch.device) -> None:
+        """Write ``result.json``: the run is done."""
+        checkpoint.write_json(
+            self.path / RESULT,
+            {
+                "config": result.config,
+                "outcome": result.outcome,
+                "metrics": result.metrics,
+                "history": result.history,
+                "environment": environment(device),
+            },
+        )
+
+
+def environment(device: torch.device) -> dict[str, str]:
+    """Versions and device: what exact repetition depends on besides the config."""
+    return {
+        "tune_mtl": metadata.version("tune-mtl"),
+        "torch": torch.__version__,
+        "python": platform.python_version(),
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine(),
+    }
+
+
+def read_json(path: Path) -> Any:
+    """A file of ours; a damaged one is the user's to look at."""
+    import json
+
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path} cannot be read: {error}.") from None
+
+
+def _undefined_as_nan(record: Mapping[str, float | None]) -> Record:
+    return {name: float("nan") if value is None else value for name, value in record.items()}
+
+
+@contextmanager
+def _torch_settings(*, deterministic: bool) -> Iterator[None]:
+    """Threads and determinism as the trial wants them; as they were, after it."""
+    threads, before = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
+    if deterministic:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
+        torch.use_deterministic_algorithms(True)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+        torch.use_deterministic_algorithms(before)
