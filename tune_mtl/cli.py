@@ -126,7 +126,8 @@ def main() -> NoReturn:
     except UserError as error:
         code = _fail(str(error))
     except typer.exceptions.TyperException as error:
-        code = _fail(" ".join(str(getattr(error, "format_message", lambda: error)()).split()))
+        message = error.format_message() if hasattr(error, "format_message") else str(error)
+        code = _fail(" ".join(message.split()))
     except (typer.Abort, KeyboardInterrupt):
         code = 130
     sys.exit(code if isinstance(code, int) else 0)
@@ -179,3 +180,7 @@ def _number(value: Any) -> Any:
             with suppress(ValueError):
                 return kind(value)
     return value
+
+
+if __name__ == "__main__":
+    main()

@@ -83,7 +83,10 @@ def checked(problem: Any, origin: str) -> Problem:
         UserError: naming ``origin`` and what is missing.
     """
     if isinstance(problem, type) or inspect.isroutine(problem):
-        problem = problem()
+        try:
+            problem = problem()
+        except Exception as error:
+            raise UserError(f"{origin} could not be made: {type(error).__name__}: {error}") from error
     missing = [part for part in _PARTS if not hasattr(problem, part)]
     if missing:
         raise UserError(f"{origin} is no Problem: a {type(problem).__name__} without {', '.join(missing)}.")

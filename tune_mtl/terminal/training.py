@@ -69,9 +69,8 @@ class TrainingScreen:
         if "path/best_total" in metrics:
             row = tuple(number(metrics[f"path/best_{name}"]) for name in ("total", "shortest", "ratio"))
             table(("path of the shared weights", "total", "shortest", "ratio"), [("to the best epoch", *row)])
-        self._console.print(
-            f"{folder}/result.json holds config, metrics and history; best.pt the weights.", soft_wrap=True
-        )
+        weights = "" if result.checkpoint is None else f"; the best weights are in {result.checkpoint}"
+        self._console.print(f"Config, metrics and history are in {folder}/result.json{weights}.", soft_wrap=True)
 
     def _seconds_left(self, epoch: float, epochs: int) -> float:
         now = time.monotonic()

@@ -5,7 +5,7 @@ import os
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from tune_mtl.core.errors import UserError, did_you_mean
 from tune_mtl.core.grouping import make_groups
@@ -70,6 +70,14 @@ class Config(Options):
             if isinstance(values.get(name), bool):
                 raise ValueError(f"{name}={values[name]} must be a number")
         return values
+
+    @field_validator("groups", mode="before")
+    @classmethod
+    def _count_or_lists(cls, groups: Any) -> Any:
+        count = isinstance(groups, int) or (isinstance(groups, float) and groups.is_integer())
+        if groups is None or count or isinstance(groups, list | tuple):
+            return groups
+        raise ValueError("must be a whole number of groups, or lists of task names")
 
     @property
     def objective(self) -> Objective:

@@ -180,10 +180,11 @@ class RunFolder:
         except OSError as error:
             raise UserError(f"--out {self.path} cannot be used: {error.strerror}.") from None
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise UserError(f"{self.path} is in use: another process is training there.") from None
             yield
-        except BlockingIOError:
-            raise UserError(f"{self.path} is in use: another process is training there.") from None
         finally:
             os.close(descriptor)
             if not any(self.path.iterdir()):

@@ -1,0 +1,69 @@
+"""Small multi-task problems that tests share."""
+
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from tune_mtl import Batch, MultiTaskModel, Problem, Task, TensorData
+
+FEATURES, HIDDEN, OUTPUTS = 5, 7, 2
+
+
+def task_names(count: int) -> list[str]:
+    return [f"t{index}" for index in range(count)]
+
+
+def make_tasks(count: int, *, scale: float = 1.0) -> list[Task]:
+    """Regressions whose losses differ in scale by ``scale`` from one task to the next."""
+
+    def loss_of(factor: float):
+        return lambda prediction, target: factor * F.mse_loss(prediction, target)
+
+    return [Task(name, loss_of(scale**index)) for index, name in enumerate(task_names(count))]
+
+
+def make_model(count: int, *, seed: int = 0, dtype: torch.dtype = torch.float64) -> MultiTaskModel:
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        trunk = nn.Sequential(nn.Linear(FEATURES, HIDDEN), nn.Tanh(), nn.Linear(HIDDEN, HIDDEN), nn.Tanh())
+        model = MultiTaskModel(trunk, {name: nn.Linear(HIDDEN, OUTPUTS) for name in task_names(count)})
+    return model.to(dtype)
+
+
+def make_batch(
+    count: int, *, seed: int, rows: int = 6, dtype: torch.dtype = torch.float64, missing: float | None = None
+) -> Batch:
+    generator = torch.Generator().manual_seed(seed)
+    inputs = torch.randn(rows, FEATURES, generator=generator, dtype=dtype)
+    targets = {name: torch.randn(rows, OUTPUTS, generator=generator, dtype=dtype) for name in task_names(count)}
+    present = None
+    if missing is not None:
+        present = {name: torch.rand(rows, generator=generator) >= missing for name in task_names(count)}
+    return Batch(inputs, targets, present)
+
+
+def weights(model: nn.Module) -> list[Tensor]:
+    return [tensor.detach().clone() for tensor in model.state_dict().values()]
+
+
+def equal(first: Sequence[Tensor], second: Sequence[Tensor]) -> bool:
+    """Bit for bit."""
+    return len(first) == len(second) and all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
+
+
+def toy_problem(count: int = 3, *, samples: int = 60, dropout: bool = True, **parts) -> Problem:
+    """A problem with dropout (global randomness) whose data take no time to make."""
+
+    def model(width: int = HIDDEN) -> MultiTaskModel:
+        layers = [nn.Linear(FEATURES, width), nn.Tanh(), nn.Dropout(0.2 if dropout else 0.0)]
+        return MultiTaskModel(nn.Sequential(*layers), {name: nn.Linear(width, OUTPUTS) for name in task_names(count)})
+
+    def data(split: str) -> TensorData:
+        seed = ("train", "val", "test").index(split)
+        batch = make_batch(count, seed=seed, rows=samples, dtype=torch.float32)
+        return TensorData(batch.inputs, batch.targets)
+
+    defaults = {"epochs": 4, "batch_size": 8, "eval_batch_size": 16, "threads": 1}
+    return Problem("toy", make_tasks(count), model, data, **{"defaults": defaults, **parts})
