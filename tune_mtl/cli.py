@@ -45,6 +45,9 @@ def train(
     seed: Annotated[str | None, typer.Option(metavar="NUMBER", help="Of everything random. Default 0.")] = None,
     epochs: Annotated[str | None, typer.Option(metavar="NUMBER", help="Passes over the training set.")] = None,
     optimizer: Annotated[str | None, typer.Option(help=f"One of {', '.join(optimizers)}. Default adam.")] = None,
+    schedule: Annotated[
+        str | None, typer.Option(help="Learning rate over mini-batches: constant, cosine, step.")
+    ] = None,
     batch_size: Annotated[str | None, typer.Option(metavar="NUMBER", help="Samples per mini-batch.")] = None,
     eval_batch_size: Annotated[str | None, typer.Option(metavar="NUMBER", help="Samples per evaluation batch.")] = None,
     evaluate_every: Annotated[str | None, typer.Option(metavar="NUMBER", help="Epochs between evaluations.")] = None,

@@ -139,7 +139,7 @@ def test_clipping_bounds_each_update():
 def test_all_updates_on_one_mini_batch_see_one_learning_rate():
     tasks, model = make_tasks(3), make_model(3)
     strategy = make_strategy(
-        "io", model, tasks, lr=1.0, optimizer="sgd", schedule_kind="step", schedule_every=2, schedule_factor=0.5
+        "io", model, tasks, lr=1.0, optimizer="sgd", schedule="step", step_every=2, step_factor=0.5
     )
     rates = []
     for optimizer in strategy.optimizers:
@@ -152,7 +152,7 @@ def test_all_updates_on_one_mini_batch_see_one_learning_rate():
 def test_cosine_goes_from_the_learning_rate_to_its_final_share():
     tasks, model = make_tasks(1), make_model(1)
     strategy = make_strategy(
-        "sus", model, tasks, lr=2.0, optimizer="sgd", schedule_kind="cosine", schedule_steps=10, schedule_final=0.5
+        "sus", model, tasks, lr=2.0, optimizer="sgd", schedule="cosine", cosine_steps=10, cosine_final=0.5
     )
     rates = []
     for step in range(11):

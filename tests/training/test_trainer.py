@@ -265,14 +265,16 @@ def test_bad_input_is_named():
         ({"precision": "fp8"}, "precision='fp8'"),
         ({"problem": "other"}, "for problem 'other', not for 'toy'"),
         ({"groups": True}, "groups=True must be a number"),
-        ({"schedule_kind": "step"}, "schedule_every"),
+        ({"schedule": "step"}, "step_every is missing"),
+        ({"schedule": "cosin"}, r"unknown schedule 'cosin'. Did you mean 'cosine'\?"),
+        ({"step_every": 3}, "'step_every' belongs to 'step'"),
     ):
         with pytest.raises(UserError, match=message):
             train(problem, {"strategy": "io", "lr": 0.1, **config})
 
 
 def test_options_reach_the_model_and_the_schedule():
-    trainer = make_trainer(model_width=9, schedule_kind="cosine", epochs=2)
+    trainer = make_trainer(model_width=9, schedule="cosine", epochs=2)
     assert trainer._model.trunk[0].out_features == 9
     while not trainer.finished:
         trainer.run_period()

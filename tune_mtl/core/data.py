@@ -69,8 +69,8 @@ class TensorData:
     def __init__(
         self, inputs: Nested, targets: Mapping[str, Nested], present: Mapping[str, Tensor] | None = None
     ) -> None:
-        self._all = Batch(inputs, dict(targets), None if present is None else dict(present))
-        lengths = {len(tensor) for part in self._all for tensor in tensors(part)}
+        self.everything = Batch(inputs, dict(targets), None if present is None else dict(present))
+        lengths = {len(tensor) for part in self.everything for tensor in tensors(part)}
         if len(lengths) != 1:
             raise UserError(f"inputs, targets and present must have one length, got {sorted(lengths)}.")
         if present is not None:
@@ -79,12 +79,12 @@ class TensorData:
                     raise UserError(f"present['{task}'] must be a 1-D bool tensor, got {mask.dtype}[{mask.ndim}-D].")
 
     def __len__(self) -> int:
-        return self._all.size
+        return self.everything.size
 
     def batch(self, indices: Tensor) -> Batch:
         """The samples at ``indices``."""
         indices = torch.as_tensor(indices)
-        return cast(Batch, map_tensors(lambda tensor: tensor[indices], self._all))
+        return cast(Batch, map_tensors(lambda tensor: tensor[indices], self.everything))
 
 
 class _Seeded(Dataset[Any]):

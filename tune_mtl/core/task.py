@@ -48,6 +48,15 @@ class Task:
         if self.reference_loss is not None and not (math.isfinite(self.reference_loss) and self.reference_loss > 0):
             raise UserError(f"task '{self.name}': reference_loss={self.reference_loss} must be a finite number > 0.")
 
+    def new_metrics(self) -> "MetricCollection | None":
+        """Fresh metrics for one evaluation; a single metric or a dict of them becomes a collection."""
+        if self.metrics is None:
+            return None
+        from torchmetrics import MetricCollection
+
+        made = self.metrics()
+        return made if isinstance(made, MetricCollection) else MetricCollection(made)
+
     def loss_on(self, prediction: Nested, target: Nested, rows: Tensor | None = None) -> Tensor:
         """The unweighted loss over ``rows`` (indices of the labelled samples; None: all of them).
 

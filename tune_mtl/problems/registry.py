@@ -37,8 +37,8 @@ problems: dict[str, ProblemInfo] = {
 }
 
 
-def load_problem(problem: "str | Problem") -> "Problem":
-    """The problem of a name, or the one given.
+def load_problem(problem: "str | Problem", *, directory: str | None = None) -> "Problem":
+    """The problem of a name, or the one given. Modules are found from ``directory`` (default: the current one).
 
     Raises:
         UserError: for an unknown name, a module that does not import (its own error is shown), or no problem there.
@@ -53,12 +53,11 @@ def load_problem(problem: "str | Problem") -> "Problem":
                 f"unknown problem '{problem}'. {did_you_mean(problem, problems)} Your own: package.module:attribute."
             )
         problem = problems[problem].implementation
-    return checked(_attribute(problem), f"'{problem}'")
+    return checked(_attribute(problem, directory or str(Path.cwd())), f"'{problem}'")
 
 
-def _attribute(path: str) -> Any:
+def _attribute(path: str, here: str) -> Any:
     module_name, _, attribute = path.partition(":")
-    here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)
     try:

@@ -77,8 +77,8 @@ class Strategy(ABC):
         Returns:
             The detached, unweighted loss of each task with labels, as seen at its own update.
         """
-        if self.recipe.schedule.kind != "constant":
-            self._set_learning_rate(self.recipe.schedule.scale(self.mini_batches))
+        if self.recipe.schedule is not None:
+            self._set_learning_rate(self.recipe.schedule(self.mini_batches))
         losses = self.learn(Labelled(inputs, targets, labelled_rows(self.tasks, present)))
         self.mini_batches += 1
         return losses
@@ -173,7 +173,9 @@ class Strategy(ABC):
 def labelled_rows(tasks: Iterable[str], present: Mapping[str, Tensor] | None) -> dict[str, Tensor | None]:
     """For each task with at least one label: the indices of the rows that have one, or None if all do."""
     rows: dict[str, Tensor | None] = dict.fromkeys(tasks)
-    for task, mask in (present or {}).items():
+    if not present:
+        return rows
+    for task, mask in present.items():
         if task in rows and not mask.all():
             labelled = mask.nonzero().squeeze(1)
             if len(labelled):

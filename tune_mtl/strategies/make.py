@@ -15,8 +15,9 @@ from tune_mtl.core.seeds import generator
 from tune_mtl.core.task import Task
 from tune_mtl.strategies.base import Strategy
 from tune_mtl.strategies.optimizers import callable_factory, named_factory, optimizer_info
-from tune_mtl.strategies.recipe import ClipOptions, Recipe, ScheduleOptions
+from tune_mtl.strategies.recipe import ClipOptions, Recipe
 from tune_mtl.strategies.registry import StrategyInfo, strategy_info, with_groups
+from tune_mtl.strategies.schedules import schedule_info
 
 if TYPE_CHECKING:
     from tune_mtl.strategies.optimizers import OptimizerFactory
@@ -31,6 +32,7 @@ def make_strategy(
     optimizer: "str | OptimizerFactory" = "adam",
     groups: Grouping | None = None,
     seed: int = 0,
+    schedule: str = "constant",
     autocast: torch.dtype | None = None,
     **options: Any,
 ) -> Strategy:
@@ -46,8 +48,9 @@ def make_strategy(
         groups: A number of groups or explicit lists of task names; only for strategies that have groups, where the
             default is one group per task.
         seed: Draws the groups and the strategy's own randomness.
+        schedule: ``constant``, ``cosine`` or ``step``: the learning rate over mini-batches.
         autocast: Lower precision of the forward passes (``torch.bfloat16``).
-        **options: Flat options: ``adam_weight_decay=0.1``, ``clip_norm=1.0``, ``schedule_kind="cosine"``, ...
+        **options: Flat options: ``adam_weight_decay=0.1``, ``clip_norm=1.0``, ``cosine_steps=1000``, ...
 
     Raises:
         UserError: for anything that does not fit, in one line.
@@ -61,29 +64,29 @@ def make_strategy(
     for task in names:
         if task not in model.heads:
             raise UserError(f"task '{task}' has no head: the model's heads are {', '.join(model.heads) or 'none'}.")
-    records = read_options(options, option_owners(info, optimizer if isinstance(optimizer, str) else None))
+    named = optimizer if isinstance(optimizer, str) else None
+    records = read_options(options, option_owners(info, named, schedule))
     if isinstance(optimizer, str):
         factory = named_factory(optimizer_info(optimizer), records[optimizer], lr)
     else:
         factory = callable_factory(optimizer, lr)
-    schedule = cast(ScheduleOptions, records["schedule"])
-    if schedule.kind == "cosine" and schedule.steps is None:
-        raise UserError("schedule_kind='cosine' needs schedule_steps, the mini-batches of the whole run.")
+    make_scale = schedule_info(schedule).make
     recipe = Recipe(
         optimizer=factory,
         generator=generator(seed, "strategy"),
         options=records[name],
         clip=cast(ClipOptions, records["clip"]),
-        schedule=schedule,
+        schedule=None if make_scale is None else make_scale(records[schedule]),
         autocast=autocast,
     )
     count = default_groups(info, len(names)) if groups is None else groups
     return strategy_class(info)(model, tasks, make_groups(names, count, seed), recipe)
 
 
-def option_owners(info: StrategyInfo, optimizer: str | None) -> dict[str, type[Options]]:
-    """Who owns the options of a trial with this strategy and (named) optimizer."""
-    owners: dict[str, type[Options]] = {info.name: info.options, "clip": ClipOptions, "schedule": ScheduleOptions}
+def option_owners(info: StrategyInfo, optimizer: str | None, schedule: str) -> dict[str, type[Options]]:
+    """Who owns the options of a trial with this strategy, (named) optimizer and schedule."""
+    owners: dict[str, type[Options]] = {info.name: info.options, "clip": ClipOptions}
+    owners[schedule] = schedule_info(schedule).options
     if optimizer is not None:
         owners[optimizer] = optimizer_info(optimizer).options
     return owners

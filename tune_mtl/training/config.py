@@ -15,6 +15,7 @@ from tune_mtl.core.problem import Problem
 from tune_mtl.strategies.make import check_groups_allowed, check_learning_rate, option_owners
 from tune_mtl.strategies.optimizers import optimizer_info, optimizers
 from tune_mtl.strategies.registry import registry, strategy_info
+from tune_mtl.strategies.schedules import schedules
 
 _Positive = Annotated[int, Field(ge=1)]
 _MODEL = "model_"
@@ -30,6 +31,7 @@ class Config(Options):
         groups: How many groups, or which; only for strategies that have groups.
         seed: Of everything random.
         optimizer: Its name.
+        schedule: The learning rate over mini-batches: ``constant``, ``cosine`` or ``step``.
         batch_size: Samples per mini-batch; a last partial one is dropped.
         eval_batch_size: Samples per evaluation batch.
         epochs: Passes over the training set.
@@ -50,6 +52,7 @@ class Config(Options):
     groups: int | list[list[str]] | None = None
     seed: Annotated[int, Field(ge=0)] = 0
     optimizer: str = "adam"
+    schedule: str = "constant"
     batch_size: _Positive = 64
     eval_batch_size: _Positive = 256
     epochs: _Positive = 10
@@ -89,10 +92,10 @@ class Config(Options):
         """Keyword arguments of ``problem.model``."""
         return {key.removeprefix(_MODEL): value for key, value in self.options.items() if key.startswith(_MODEL)}
 
-    @property
-    def strategy_options(self) -> dict[str, Any]:
-        """Flat options of ``make_strategy``."""
-        return {key: value for key, value in self.options.items() if not key.startswith(_MODEL)}
+    def strategy_options_for(self, mini_batches: int) -> dict[str, Any]:
+        """Flat options of ``make_strategy``, for a run of so many mini-batches."""
+        length = {"cosine_steps": mini_batches} if self.schedule == "cosine" else {}
+        return length | {key: value for key, value in self.options.items() if not key.startswith(_MODEL)}
 
     def as_dict(self) -> dict[str, Any]:
         """One flat JSON object; ``groups`` only where the strategy has them."""
@@ -145,7 +148,8 @@ def _check_options(problem: Problem, config: Config) -> None:
     free = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
     everyone = {name: info.options for name, info in registry.items()}
     everyone |= {name: info.options for name, info in optimizers.items()}
-    owners = option_owners(strategy_info(config.strategy), config.optimizer)
+    everyone |= {name: info.options for name, info in schedules.items()}
+    owners = option_owners(strategy_info(config.strategy), config.optimizer, config.schedule)
     own = flat_names(owners)
     for key in config.options:
         if key in own or key in model_names or (free and key.startswith(_MODEL)):
@@ -153,9 +157,9 @@ def _check_options(problem: Problem, config: Config) -> None:
         if key in flat_names(everyone):
             owner = flat_names(everyone)[key][0]
             raise UserError(
-                f"option '{key}' belongs to '{owner}', which a trial with strategy '{config.strategy}' and optimizer"
-                f" '{config.optimizer}' does not use. Drop it or choose '{owner}'."
+                f"option '{key}' belongs to '{owner}', which a trial with strategy '{config.strategy}', optimizer"
+                f" '{config.optimizer}' and schedule '{config.schedule}' does not use. Drop it or choose '{owner}'."
             )
         known = {*own, *model_names, *(Config.model_fields.keys() - {"options"})}
         raise UserError(f"unknown option '{key}'. {did_you_mean(key, known)}")
-    read_options(config.strategy_options, owners)
+    read_options(config.strategy_options_for(mini_batches=1), owners)

@@ -72,7 +72,8 @@ def evaluate(strategy: Strategy, batches: Iterable[Batch], split: str, device: t
     """
     tasks = strategy.tasks
     meter = LossMeter(tasks, device)
-    metrics = {name: task.metrics().to(device) for name, task in tasks.items() if task.metrics is not None}
+    made = {name: task.new_metrics() for name, task in tasks.items()}
+    metrics = {name: collection.to(device) for name, collection in made.items() if collection is not None}
     seen: set[str] = set()
     strategy.model.eval()
     for batch in batches:
@@ -105,7 +106,7 @@ def metric_names(tasks: Iterable[Task], split: str) -> list[str]:
     names = [f"{split}/loss", *(f"{split}/loss/{task.name}" for task in tasks)]
     if all(task.reference_loss is not None for task in tasks):
         names.append(f"{split}/relative_loss")
-    return names + [f"{split}/{t.name}/{metric}" for t in tasks if t.metrics is not None for metric in t.metrics()]
+    return names + [f"{split}/{task.name}/{metric}" for task in tasks for metric in task.new_metrics() or ()]
 
 
 def _loss_values(tasks: Mapping[str, Task], losses: Mapping[str, float], split: str) -> dict[str, float]:

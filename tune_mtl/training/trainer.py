@@ -67,9 +67,6 @@ class Trainer:
         model.to(self.device)
         if config.channels_last:
             model.to(memory_format=torch.channels_last)
-        options = config.strategy_options
-        if options.get("schedule_kind") == "cosine":
-            options = {"schedule_steps": config.epochs * self._batches_per_epoch, **options}
         self.strategy = make_strategy(
             config.strategy,
             model,
@@ -78,8 +75,9 @@ class Trainer:
             optimizer=config.optimizer,
             groups=config.groups,
             seed=config.seed,
+            schedule=config.schedule,
             autocast=torch.bfloat16 if config.precision == "bf16" else None,
-            **options,
+            **config.strategy_options_for(config.epochs * self._batches_per_epoch),
         )
         if config.compile:
             self.strategy.compile()
@@ -199,6 +197,11 @@ class Trainer:
                 "path/best_ratio": total / shortest if shortest else math.nan,
             }
         return values
+
+    def close(self) -> None:
+        """Let go of the optimizers' hooks, so that everything can be freed."""
+        if self.path is not None:
+            self.path.close()
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that the rest of the run depends on; tensors are references."""

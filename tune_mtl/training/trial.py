@@ -24,7 +24,7 @@ from tune_mtl.training import checkpoint
 from tune_mtl.training.config import Config, resolve
 from tune_mtl.training.trainer import Diverged, Record, Trainer, check_same_config
 
-_CHECKPOINT_SHARE = 0.03
+CHECKPOINT_SHARE = 0.03
 """Resume checkpoints may cost this share of the training time."""
 
 CONFIG, RESULT, CHECKPOINT, BEST = "config.json", "result.json", "checkpoint.pt", "best.pt"
@@ -148,6 +148,13 @@ def _run(
     return result
 
 
+def best_content(trainer: Trainer) -> dict[str, Any]:
+    """What the file of the best weights holds: enough to build the model and to know where it comes from."""
+    assert trainer.best is not None
+    weights = trainer.best.weights
+    return {"config": trainer.config.as_dict(), "epoch": trainer.best.record["epoch"], "weights": weights}
+
+
 class RunFolder:
     """A run on disk. At every moment it holds nothing, a run that can go on, or a finished one."""
 
@@ -224,7 +231,7 @@ class RunFolder:
         """Called between mini-batches: saves as often as its own cost allows."""
 
         def save() -> None:
-            if (time.monotonic() - self._saved_at) * _CHECKPOINT_SHARE >= self._cost:
+            if (time.monotonic() - self._saved_at) * CHECKPOINT_SHARE >= self._cost:
                 self.save(trainer)
 
         return save
@@ -236,8 +243,7 @@ class RunFolder:
             checkpoint.write_json(self.path / CONFIG, self.config.as_dict())
         if trainer.best is not None and trainer.best.record["epoch"] != self._best_epoch:
             self._best_epoch = trainer.best.record["epoch"]
-            content = {"config": self.config.as_dict(), "epoch": self._best_epoch, "weights": trainer.best.weights}
-            checkpoint.save(self.path / BEST, content)
+            checkpoint.save(self.path / BEST, best_content(trainer))
         checkpoint.save(self.path / CHECKPOINT, trainer.state_dict())
         self._saved_at = time.monotonic()
         self._cost = self._saved_at - started
