@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup test lint bench clean
+.PHONY: help setup search test lint bench clean
 
 help:  ## what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -15,6 +15,9 @@ $(READY): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	touch $(READY)
+
+search: setup  ## a real search on the embedded problem: best config per strategy, and where to look
+	$(BIN)/tune-mtl search multidigits --strategies sus,ius,io
 
 lint: setup  ## ruff, mypy --strict and the import contract
 	$(BIN)/ruff check .

@@ -12,10 +12,11 @@ from tune_mtl.cli import main
 from tune_mtl.strategies.registry import registry
 
 
-def tune_mtl(*words: str, cwd: Path | None = None, timeout: float = 120) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "tune_mtl.cli", *words], cwd=cwd, capture_output=True, text=True, timeout=timeout
-    )
+def tune_mtl(
+    *words: str, cwd: Path | None = None, timeout: float = 120, env: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tune_mtl.cli", *words]
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=timeout, env=env)
 
 
 def test_help_is_quick_and_loads_no_torch():
@@ -171,6 +172,7 @@ def test_ctrl_c_says_how_to_go_on(tmp_path):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # a background job ignores it
     )
     while not (tmp_path / "r" / "checkpoint.pt").exists():
         assert process.poll() is None

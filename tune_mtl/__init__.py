@@ -7,6 +7,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tune_mtl.best import BestTrial, best, trials
     from tune_mtl.core.data import Batch, Data, DatasetData, TensorData
     from tune_mtl.core.errors import UserError
     from tune_mtl.core.model import MultiTaskModel
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from tune_mtl.core.problem import Problem
     from tune_mtl.core.task import Task
     from tune_mtl.problems.registry import load_problem
+    from tune_mtl.search import SearchResult, resume, search
     from tune_mtl.strategies.base import Strategy
     from tune_mtl.strategies.make import make_strategy
     from tune_mtl.training.path import PathLength
@@ -21,38 +23,50 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Batch": "tune_mtl.core.data",
+    "BestTrial": "tune_mtl.best",
     "Data": "tune_mtl.core.data",
     "DatasetData": "tune_mtl.core.data",
     "MultiTaskModel": "tune_mtl.core.model",
     "Objective": "tune_mtl.core.objective",
     "PathLength": "tune_mtl.training.path",
     "Problem": "tune_mtl.core.problem",
+    "SearchResult": "tune_mtl.search",
     "Strategy": "tune_mtl.strategies.base",
     "Task": "tune_mtl.core.task",
     "TensorData": "tune_mtl.core.data",
     "TrialResult": "tune_mtl.training.trial",
     "UserError": "tune_mtl.core.errors",
+    "best": "tune_mtl.best",
     "load_problem": "tune_mtl.problems.registry",
     "make_strategy": "tune_mtl.strategies.make",
+    "resume": "tune_mtl.search",
+    "search": "tune_mtl.search",
     "train": "tune_mtl.training.trial",
+    "trials": "tune_mtl.best",
 }
 
 __all__ = [
     "Batch",
+    "BestTrial",
     "Data",
     "DatasetData",
     "MultiTaskModel",
     "Objective",
     "PathLength",
     "Problem",
+    "SearchResult",
     "Strategy",
     "Task",
     "TensorData",
     "TrialResult",
     "UserError",
+    "best",
     "load_problem",
     "make_strategy",
+    "resume",
+    "search",
     "train",
+    "trials",
 ]
 
 

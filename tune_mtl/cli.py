@@ -29,6 +29,7 @@ app = typer.Typer(
 
 _STRATEGIES = ", ".join(registry)
 _NOT_CONFIG = {"problem", "config", "set_", "out", "resume"}
+_NOT_SETTINGS = {"problem", "set_", "strategies", "lr", "groups", "dry_run"}
 
 
 @app.command()
@@ -120,6 +121,131 @@ def strategies() -> None:
         for info in registry.values()
     ]
     table(("strategy", "title", "one mini-batch is", "groups", "options"), rows)
+
+
+@app.command()
+def search(
+    problem: Annotated[str, typer.Argument(help="A built-in problem, or your own as package.module:attribute.")],
+    name: Annotated[str | None, typer.Option(help="Of the search, unique. Default: problem and time.")] = None,
+    space: Annotated[str | None, typer.Option(help="wide (default) or paper (a grid on 3 seeds).")] = None,
+    strategies: Annotated[str | None, typer.Option(help=f"Comma-separated: {_STRATEGIES}.")] = None,
+    lr: Annotated[str | None, typer.Option(metavar="LOW:HIGH", help="Learning rates: a range, or A,B,C.")] = None,
+    groups: Annotated[str | None, typer.Option(metavar="A,B", help="Group counts, for strategies with groups.")] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any config value or option; repeatable.")
+    ] = None,
+    algorithm: Annotated[str | None, typer.Option(help="optuna (default), random or grid.")] = None,
+    scheduler: Annotated[str | None, typer.Option(help="asha (default) stops the hopeless early; none.")] = None,
+    balance: Annotated[
+        str | None, typer.Option(help="strategy (default): equal trials for each; none: one more dimension.")
+    ] = None,
+    samples: Annotated[str | None, typer.Option(metavar="NUMBER", help="In all. Default 8 per strategy.")] = None,
+    max_epochs: Annotated[str | None, typer.Option(metavar="NUMBER", help="Per trial.")] = None,
+    seed: Annotated[str | None, typer.Option(metavar="NUMBER", help="Of trials and searcher. Default 0.")] = None,
+    metric: Annotated[str | None, typer.Option(help="The objective: name[:min|max].")] = None,
+    time_budget: Annotated[str | None, typer.Option(metavar="SECONDS", help="No trial goes on after it.")] = None,
+    concurrency: Annotated[str | None, typer.Option(metavar="NUMBER", help="Trials at once.")] = None,
+    cpus_per_trial: Annotated[str | None, typer.Option(metavar="NUMBER", help="Also its threads. Default 1.")] = None,
+    gpus_per_trial: Annotated[str | None, typer.Option(metavar="NUMBER", help="Fractions share a GPU.")] = None,
+    address: Annotated[str | None, typer.Option(help="Of a Ray cluster. Default: a local one.")] = None,
+    storage: Annotated[str | None, typer.Option(help="Folder or URI that all nodes share.")] = None,
+    tracking_uri: Annotated[str | None, typer.Option(help="The MLflow store. Default: mlflow.db in ./runs.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would run, with time and disk.")] = False,
+) -> None:
+    """Search the best strategy, group count and learning rate; every trial is tracked in MLflow.
+
+    Example: tune-mtl search multidigits --strategies sus,ius,io --samples 24
+    """
+    flags = dict(locals())
+    given = {key: _number(value) for key, value in flags.items() if key not in _NOT_SETTINGS and value is not None}
+    given |= {key: value for key, value in (("lr", lr), ("groups", groups)) if value is not None}
+    if strategies is not None:
+        given["strategies"] = tuple(part.strip() for part in strategies.split(",") if part.strip())
+    given["fixed"] = dict(_assignment(text) for text in set_ or [])
+
+    from tune_mtl.terminal import searching as screen
+
+    if dry_run:
+        from tune_mtl.search import plan_search
+
+        screen.show_plan(plan_search(problem, **given))
+        return
+    from tune_mtl.search import search as run
+
+    _finish(run(problem, **given))
+
+
+@app.command()
+def resume(
+    name: Annotated[str, typer.Argument(help="Of the search to go on with.")],
+    address: Annotated[str | None, typer.Option(help="Of another Ray cluster than before.")] = None,
+) -> None:
+    """Go on with an interrupted search: finished trials stay, running ones continue from their checkpoints."""
+    from tune_mtl.search import resume as run
+
+    _finish(run(name, address=address))
+
+
+def _finish(result: Any) -> None:
+    from tune_mtl.terminal import searching as screen
+
+    screen.show_result(result)
+    if not result.complete:
+        raise typer.Exit(130)
+
+
+@app.command()
+def best(
+    name: Annotated[str, typer.Argument(help="Of the search.")],
+    strategy: Annotated[str | None, typer.Option(help="The best of this strategy alone.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+    tracking_uri: Annotated[str | None, typer.Option(help="The MLflow store.")] = None,
+) -> None:
+    """Print the best config of a search and the command that repeats it exactly."""
+    from tune_mtl.best import best as find
+
+    found = find(name, strategy=strategy, tracking_uri=tracking_uri)
+    if as_json:
+        content = {"config": found.config, "metrics": found.metrics, "run_id": found.run_id, "trial_id": found.trial_id}
+        typer.echo(
+            json.dumps({**content, "outcome": found.outcome, "value": found.value, "seeds": found.seeds}, indent=1)
+        )
+        return
+    from tune_mtl.terminal import searching as screen
+
+    screen.show_best(name, found)
+
+
+@app.command("list")
+def list_searches(tracking_uri: Annotated[str | None, typer.Option(help="The MLflow store.")] = None) -> None:
+    """List the searches of the store: state, trials, best."""
+    from tune_mtl.terminal import searching as screen
+
+    screen.show_searches(tracking_uri)
+
+
+@app.command()
+def rm(
+    name: Annotated[str, typer.Argument(help="Of the search to remove.")],
+    tracking_uri: Annotated[str | None, typer.Option(help="The MLflow store.")] = None,
+) -> None:
+    """Remove a search: its runs in MLflow and its folder."""
+    from tune_mtl.searching.manage import remove
+
+    removed = remove(name, tracking_uri)
+    typer.echo(f"removed search '{name}': {removed} runs and its folder.")
+
+
+@app.command()
+def ui(
+    port: Annotated[int, typer.Option(help="On this machine.")] = 5000,
+    host: Annotated[str, typer.Option(help="Who may connect; the default is this machine alone.")] = "127.0.0.1",
+    tracking_uri: Annotated[str | None, typer.Option(help="The MLflow store.")] = None,
+) -> None:
+    """Start the MLflow UI on the store, until Ctrl-C."""
+    from tune_mtl.searching.manage import serve
+
+    raise typer.Exit(serve(host, port, tracking_uri))
 
 
 def main() -> NoReturn:

@@ -1,0 +1,73 @@
+"""The spaces that every problem has, built from the registry and its number of tasks."""
+
+import importlib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from search_spaces.space import Choice, Dimension, LogRange, Space, check_known
+from tune_mtl.problems.registry import problems
+from tune_mtl.strategies.registry import StrategyInfo, registry
+
+if TYPE_CHECKING:
+    from tune_mtl.core.problem import Problem
+
+PAPER_STRATEGIES = ("sus", "ius", "io")
+PAPER_SEEDS = (0, 1, 2)
+
+
+def group_counts(tasks: int) -> tuple[int, ...]:
+    """How many groups are worth trying with N tasks: the powers of two below N, and N itself."""
+    return tuple(dict.fromkeys([*(2**power for power in range(1, tasks.bit_length()) if 2**power < tasks), tasks]))
+
+
+def own_dimensions(info: StrategyInfo, tasks: list[str], counts: tuple[int, ...]) -> dict[str, Dimension]:
+    """The dimensions that only some strategies have: groups, and what the registry says of their options."""
+    own: dict[str, Dimension] = {"groups": Choice(counts)} if info.has_groups else {}
+    if "weights" in info.options.model_fields:
+        own |= {f"{info.name}_weights.{task}": LogRange(0.1, 10.0, (0.1, 1.0, 10.0)) for task in tasks}
+    return own
+
+
+def make_spaces(
+    tasks: list[str], *, paper_lr: LogRange, wide_lr: LogRange, counts: tuple[int, ...] | None = None
+) -> dict[str, Space]:
+    """``paper``: the paper's protocol, a grid on three seeds. ``wide``: everything, for a guided search."""
+    counts = counts or group_counts(len(tasks))
+    per_strategy = {name: own_dimensions(info, tasks, counts) for name, info in registry.items()}
+    return {
+        "paper": Space(
+            name="paper",
+            strategies=PAPER_STRATEGIES,
+            dimensions={"lr": paper_lr},
+            per_strategy=per_strategy,
+            seeds=PAPER_SEEDS,
+        ),
+        "wide": Space(name="wide", strategies=PAPER_STRATEGIES, dimensions={"lr": wide_lr}, per_strategy=per_strategy),
+    }
+
+
+def spaces_of(problem: "Problem") -> dict[str, Space]:
+    """The default spaces, then the built-in problem's, then the ones the problem brings itself."""
+    tasks = [task.name for task in problem.tasks]
+    spaces = make_spaces(tasks, paper_lr=LogRange(5e-5, 5e-3), wide_lr=LogRange(1e-5, 1e-1))
+    if problem.name in problems:
+        module = importlib.import_module(f"search_spaces.{problem.name}")
+        spaces |= module.spaces(tasks)
+    own: Mapping[str, Space] = problem.spaces
+    return spaces | dict(own)
+
+
+def find_space(problem: "Problem", name: str) -> Space:
+    """The space ``name`` of ``problem``.
+
+    Raises:
+        UserError: if it has none of that name.
+    """
+    spaces = spaces_of(problem)
+    check_known(name, list(spaces), "space")
+    return spaces[name]
+
+
+def space_names(problem: "Problem") -> list[str]:
+    """What ``find_space`` knows."""
+    return list(spaces_of(problem))

@@ -1,0 +1,105 @@
+"""A problem on its way to workers: by name or by value, its tensors once per node."""
+
+import uuid
+import warnings
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import ray
+import torch
+from torch import Tensor
+
+from tune_mtl.core.data import Batch, Data, TensorData
+from tune_mtl.core.nested import Nested, map_tensors, tensors
+from tune_mtl.core.problem import Problem
+from tune_mtl.problems.registry import load_problem
+
+_SPLITS = ("train", "val")
+
+
+@dataclass(frozen=True)
+class SharedProblem:
+    """What workers need to have the problem: ``load()`` gives it back.
+
+    Attributes:
+        token: Tells one from another.
+        name: How configs name the problem.
+        directory: Where the user's module was found.
+        problem: The problem itself where it has no importable name.
+        splits: References to the splits that are plain tensors; all workers of a node map one copy from Ray's object
+            store.
+    """
+
+    token: str
+    name: str
+    directory: str
+    problem: Problem | None = None
+    splits: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def put(cls, problem: Problem, name: str) -> "SharedProblem":
+        """Share ``problem`` (called once, by the driver)."""
+        splits = {}
+        for split in _SPLITS:
+            data = problem.data(split)
+            if isinstance(data, TensorData) and _mappable(data.everything):
+                splits[split] = ray.put(map_tensors(_as_array, tuple(data.everything)))
+        by_value = None if _importable(problem, name) else problem
+        return cls(uuid.uuid4().hex, name, str(Path.cwd()), by_value, splits)
+
+    def load(self) -> Problem:
+        """The problem in this process, made once."""
+        if self.token not in _loaded:
+            _loaded.clear()
+            _loaded[self.token] = self._make()
+        return _loaded[self.token]
+
+    def _make(self) -> Problem:
+        problem = self.problem or load_problem(self.name, directory=self.directory)
+        own = problem.data
+        shared = {split: _mapped(reference) for split, reference in self.splits.items()}
+
+        def data(split: str) -> Data | None:
+            return shared[split] if split in shared else own(split)
+
+        problem.data = data  # type: ignore[method-assign]
+        return problem
+
+
+_loaded: dict[str, Problem] = {}
+"""The problem of this process, by its token: trials that share an actor share it."""
+
+
+def _importable(problem: Problem, name: str) -> bool:
+    """Whether a worker gets the same problem by importing ``name``."""
+    try:
+        return type(load_problem(name)) is type(problem)
+    except Exception:
+        return False
+
+
+def _mappable(nested: Nested) -> bool:
+    return all(tensor.device.type == "cpu" and tensor.dtype != torch.bfloat16 for tensor in tensors(tuple(nested)))
+
+
+def _as_array(tensor: Tensor) -> Any:
+    return tensor.contiguous().numpy()
+
+
+def _mapped(reference: Any) -> TensorData:
+    """Tensors over the object store's memory: read-only, as training data are."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        return TensorData(*Batch(*_as_tensors(ray.get(reference))))
+
+
+def _as_tensors(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return torch.from_numpy(value)
+    if isinstance(value, dict):
+        return {key: _as_tensors(item) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return type(value)(_as_tensors(item) for item in value)
+    return value

@@ -1,0 +1,209 @@
+"""The best config of a search, from MLflow alone: works wherever the tracking store can be reached."""
+
+import json
+import shlex
+import statistics
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tune_mtl.core.callable_module import make_callable
+from tune_mtl.core.errors import UserError, did_you_mean
+from tune_mtl.core.objective import Objective
+from tune_mtl.tracking import names
+from tune_mtl.tracking.runs import search_runs
+from tune_mtl.tracking.store import client, reachable, tracking_uri
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from mlflow import MlflowClient
+    from mlflow.entities import Run
+
+    from tune_mtl.core.model import MultiTaskModel
+
+
+@dataclass(frozen=True, kw_only=True)
+class BestTrial:
+    """A trial that won.
+
+    Attributes:
+        config: Flat and complete; ``tune_mtl.train(config["problem"], config)`` repeats it exactly.
+        metrics: All that its run holds, ``best/...`` at the best epoch.
+        run_id: In MLflow.
+        trial_id: The search's own ordinal.
+        outcome: ``completed`` or ``stopped_early``.
+        value: The objective at the best epoch; the mean over seeds where the config ran on several.
+        seeds: On how many.
+    """
+
+    config: dict[str, Any] = field(repr=False)
+    metrics: dict[str, float] = field(repr=False)
+    run_id: str
+    trial_id: str
+    outcome: str
+    value: float
+    seeds: int
+    objective: Objective
+    tracking_uri: str
+
+    @property
+    def client(self) -> "MlflowClient":
+        """A client of the store that holds the trial's run."""
+        return client(self.tracking_uri)
+
+    @cached_property
+    def checkpoint(self) -> Path:
+        """The best weights' file, fetched from the run's artifacts."""
+        folder = tempfile.mkdtemp(prefix="tune-mtl-")
+        return Path(client(self.tracking_uri).download_artifacts(self.run_id, names.BEST_WEIGHTS, folder))
+
+    def load_model(self) -> "MultiTaskModel":
+        """The trained network, on the CPU, ready to predict."""
+        from tune_mtl.problems.registry import load_problem
+        from tune_mtl.training import checkpoint
+        from tune_mtl.training.config import resolve
+        from tune_mtl.training.trial import build_model
+
+        problem = load_problem(self.config["problem"])
+        return build_model(
+            problem,
+            resolve(problem, self.config, self.config["problem"]),
+            checkpoint.load(self.checkpoint)["weights"],
+        )
+
+    def train_command(self) -> str:
+        """The command line that repeats this trial exactly."""
+        return train_command(self.config)
+
+
+_FLAGS = (
+    "strategy", "lr", "groups", "seed", "epochs", "optimizer", "schedule", "batch_size", "eval_batch_size",
+    "evaluate_every", "threads", "metric", "device", "precision",
+)  # fmt: skip
+
+
+def train_command(config: Mapping[str, Any]) -> str:
+    """``tune-mtl train ...`` with every value of ``config``."""
+    words = ["tune-mtl", "train", str(config["problem"])]
+    for key, value in config.items():
+        if key == "problem":
+            continue
+        if key in _FLAGS and not isinstance(value, list | dict):
+            words += [f"--{key.replace('_', '-')}", str(value)]
+        else:
+            words += ["--set", f"{key}={json.dumps(value)}"]
+    return shlex.join(words)
+
+
+def best(name: str, *, strategy: str | None = None, tracking_uri: str | None = None) -> BestTrial:
+    """The best trial of search ``name``, or of one of its strategies.
+
+    Diverged, failed and unfinished trials cannot win. Values are those of the best epoch, not of the last. A config
+    that ran on several seeds is ranked by its mean, among the configs that ran on as many.
+
+    Raises:
+        UserError: if there is no such search or strategy, or no trial of it has ended well.
+    """
+    ranking = best_by_strategy(name, tracking_uri=tracking_uri)
+    if strategy is not None:
+        if strategy not in ranking:
+            raise UserError(f"search '{name}' has no finished trial of '{strategy}'. {did_you_mean(strategy, ranking)}")
+        return ranking[strategy]
+    if not ranking:
+        raise UserError(f"search '{name}' has no trial that ended well yet.")
+    return min(ranking.values(), key=lambda trial: trial.value * (1 if trial.objective.mode == "min" else -1))
+
+
+def best_by_strategy(name: str, *, tracking_uri: str | None = None) -> dict[str, BestTrial]:
+    """The best trial of each strategy that has one."""
+    uri, of, parent = find_search(name, tracking_uri)
+    objective = Objective.parse(parent.data.tags[names.OBJECTIVE])
+    metric = names.best_metric(objective.metric)
+    configs: dict[str, list[Run]] = {}
+    for run in search_runs(of, [parent.info.experiment_id], name, "trial"):
+        if run.data.tags.get(names.OUTCOME) in names.RANKED and metric in run.data.metrics:
+            configs.setdefault(_without_seed(run), []).append(run)
+    most = max((len(runs) for runs in configs.values()), default=0)
+    winners: dict[str, BestTrial] = {}
+    for runs in configs.values():
+        if len(runs) < most:
+            continue
+        candidate = _candidate(runs, metric, objective, uri)
+        held = winners.get(candidate.config["strategy"])
+        if held is None or objective.better(candidate.value, held.value):
+            winners[candidate.config["strategy"]] = candidate
+    return winners
+
+
+def _candidate(runs: Sequence["Run"], metric: str, objective: Objective, uri: str) -> BestTrial:
+    ordered = sorted(runs, key=lambda run: run.data.tags[names.TRIAL_ID])
+    chosen = ordered[0]
+    for run in ordered[1:]:
+        if objective.better(run.data.metrics[metric], chosen.data.metrics[metric]):
+            chosen = run
+    return BestTrial(
+        config=json.loads(chosen.data.tags[names.CONFIG]),
+        metrics=dict(chosen.data.metrics),
+        run_id=chosen.info.run_id,
+        trial_id=chosen.data.tags[names.TRIAL_ID],
+        outcome=chosen.data.tags[names.OUTCOME],
+        value=statistics.fmean(run.data.metrics[metric] for run in runs),
+        seeds=len(runs),
+        objective=objective,
+        tracking_uri=uri,
+    )
+
+
+def _without_seed(run: "Run") -> str:
+    config = json.loads(run.data.tags[names.CONFIG])
+    config.pop("seed", None)
+    return json.dumps(config, sort_keys=True)
+
+
+def find_search(name: str, given_uri: str | None) -> "tuple[str, MlflowClient, Run]":
+    """The store's address, a client, and the parent run of search ``name``.
+
+    Raises:
+        UserError: if the store does not answer or has no such search; the nearest name is suggested.
+    """
+    uri = tracking_uri(given_uri)
+    reachable(uri)
+    of = client(uri)
+    parents = all_searches(of)
+    if name not in parents:
+        raise UserError(f"there is no search '{name}' in {uri.split('@')[-1]}. {did_you_mean(name, parents)}")
+    return uri, of, parents[name]
+
+
+def all_searches(of: "MlflowClient") -> "dict[str, Run]":
+    """Every search of the store, by name, the newest first."""
+    experiments = [e.experiment_id for e in of.search_experiments(filter_string=f"name LIKE '{names.PREFIX}%'")]
+    if not experiments:
+        return {}
+    runs = of.search_runs(experiments, f"tags.`{names.KIND}` = 'search'", order_by=["attributes.start_time DESC"])
+    return {run.data.tags[names.SEARCH]: run for run in runs}
+
+
+def trials(name: str, *, tracking_uri: str | None = None) -> "pd.DataFrame":
+    """One row per trial: ``trial_id``, ``outcome``, ``run_id``, the config, and the last value of every metric."""
+    import pandas as pd
+
+    _, of, parent = find_search(name, tracking_uri)
+    rows = [
+        {
+            "trial_id": run.data.tags[names.TRIAL_ID],
+            "outcome": run.data.tags.get(names.OUTCOME, run.info.status.lower()),
+            "run_id": run.info.run_id,
+            **json.loads(run.data.tags[names.CONFIG]),
+            **run.data.metrics,
+        }
+        for run in search_runs(of, [parent.info.experiment_id], name, "trial")
+    ]
+    frame = pd.DataFrame(rows)
+    return frame.sort_values("trial_id", ignore_index=True) if rows else frame
+
+
+make_callable(__name__)

@@ -1,0 +1,115 @@
+"""Who is stopped: Ray's asynchronous successive halving, with rungs of their own for each strategy."""
+
+from typing import TYPE_CHECKING, Any
+
+from ray.tune import Callback
+from ray.tune.experiment import Trial
+from ray.tune.schedulers import ASHAScheduler, FIFOScheduler
+
+from tune_mtl.core.objective import Objective
+
+if TYPE_CHECKING:
+    from ray.tune.execution.tune_controller import TuneController
+
+REDUCTION = 3
+
+
+class FairHalving(FIFOScheduler):
+    """Delegates each trial to its strategy's ASHA, and has the experiment saved whenever a trial ends.
+
+    Args:
+        strategies: Who gets rungs; trials of one strategy compete among themselves only. None: nobody is stopped.
+        balanced: Whether each strategy has its own rungs (else all share one set).
+    """
+
+    def __init__(
+        self, strategies: tuple[str, ...] | None, objective: Objective, *, epochs: int, grace: int, balanced: bool
+    ) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._balanced = balanced
+        keys = () if strategies is None else strategies if balanced else ("",)
+        self.rungs = {
+            key: ASHAScheduler(
+                time_attr="epoch",
+                metric=objective.metric,
+                mode=objective.mode,
+                max_t=epochs,
+                grace_period=min(grace, epochs),
+                reduction_factor=REDUCTION,
+            )
+            for key in keys
+        }
+        self._ended = False
+
+    def _of(self, trial: Trial) -> ASHAScheduler | None:
+        return self.rungs.get(trial.config["strategy"] if self._balanced else "")
+
+    def on_trial_add(self, tune_controller: "TuneController", trial: Trial) -> None:
+        """A trial enters its strategy's bracket; again after a resume, where its rungs know it already."""
+        scheduler = self._of(trial)
+        if scheduler is not None and trial.trial_id not in scheduler._trial_info:
+            scheduler.on_trial_add(tune_controller, trial)
+
+    def on_trial_result(self, tune_controller: "TuneController", trial: Trial, result: dict[str, Any]) -> str:
+        """Stop what is in the lower part of its rung."""
+        scheduler = self._of(trial)
+        if scheduler is None or result.get("done"):
+            return str(FIFOScheduler.CONTINUE)
+        return str(scheduler.on_trial_result(tune_controller, trial, result))
+
+    def on_trial_complete(self, tune_controller: "TuneController", trial: Trial, result: dict[str, Any]) -> None:
+        """Leave the bracket."""
+        self._leave(tune_controller, trial, result)
+
+    def on_trial_error(self, tune_controller: "TuneController", trial: Trial) -> None:
+        """Leave the bracket."""
+        self._leave(tune_controller, trial, None)
+
+    def on_trial_remove(self, tune_controller: "TuneController", trial: Trial) -> None:
+        """Leave the bracket."""
+        self._leave(tune_controller, trial, None)
+
+    def _leave(self, controller: "TuneController", trial: Trial, result: dict[str, Any] | None) -> None:
+        self._ended = True
+        scheduler = self._of(trial)
+        if scheduler is None or trial.trial_id not in scheduler._trial_info:
+            return
+        if result is None:
+            scheduler.on_trial_remove(controller, trial)
+        else:
+            scheduler.on_trial_complete(controller, trial, result)
+            scheduler._trial_info.pop(trial.trial_id, None)
+
+    def choose_trial_to_run(self, tune_controller: "TuneController") -> Trial | None:
+        """First come, first served; before it goes on, a trial that has just ended is made safe."""
+        if self._ended and hasattr(tune_controller, "checkpoint"):
+            self._ended = False
+            tune_controller.checkpoint(force=True)
+        return super().choose_trial_to_run(tune_controller)
+
+
+class RungKeeper(Callback):
+    """Carries the rungs through a resume: Ray saves callbacks, but not schedulers."""
+
+    def __init__(self, scheduler: FairHalving) -> None:
+        self._scheduler = scheduler
+
+    def get_state(self) -> dict[str, Any]:
+        """All rungs, as plain values."""
+        return {
+            key: {
+                "rungs": [[dict(recorded) for _, recorded in bracket._rungs] for bracket in asha._brackets],
+                "stopped": asha._num_stopped,
+            }
+            for key, asha in self._scheduler.rungs.items()
+        }
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Put them back."""
+        for key, saved in state.items():
+            asha = self._scheduler.rungs[key]
+            asha._num_stopped = saved["stopped"]
+            for bracket, rungs in zip(asha._brackets, saved["rungs"], strict=True):
+                for (_, recorded), values in zip(bracket._rungs, rungs, strict=True):
+                    recorded.clear()
+                    recorded.update(values)

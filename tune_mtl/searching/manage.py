@@ -1,0 +1,95 @@
+"""What is done with searches besides running them: listing, removing, looking at them in MLflow's UI."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import dataclass
+
+from tune_mtl.best import BestTrial, all_searches, best, find_search
+from tune_mtl.core.errors import UserError
+from tune_mtl.tracking import names
+from tune_mtl.tracking.runs import search_runs
+from tune_mtl.tracking.store import artifact_root, check_name, client, reachable, searches_folder, tracking_uri
+
+
+@dataclass(frozen=True)
+class SearchSummary:
+    """A line of ``tune-mtl list``."""
+
+    name: str
+    problem: str
+    state: str
+    counts: dict[str, int]
+    best: BestTrial | None
+
+
+def summaries(given_uri: str | None = None) -> list[SearchSummary]:
+    """All searches of the store, the newest first."""
+    uri = tracking_uri(given_uri)
+    reachable(uri)
+    of = client(uri)
+    found = []
+    for name, parent in all_searches(of).items():
+        children = search_runs(of, [parent.info.experiment_id], name, "trial")
+        counts = Counter(run.data.tags.get(names.OUTCOME, run.info.status.lower()) for run in children)
+        try:
+            winner = best(name, tracking_uri=uri)
+        except UserError:
+            winner = None
+        state = {"FINISHED": "complete", "RUNNING": "running or killed"}.get(parent.info.status, "interrupted")
+        found.append(SearchSummary(name, parent.data.tags.get(names.PROBLEM, ""), state, dict(counts), winner))
+    return found
+
+
+def remove(name: str, given_uri: str | None = None) -> int:
+    """Delete the runs of a search and its folder; returns how many runs.
+
+    Raises:
+        UserError: if there is no such search.
+    """
+    _, of, parent = find_search(check_name(name), given_uri)
+    runs = [parent, *search_runs(of, [parent.info.experiment_id], name, "trial")]
+    for run in runs:
+        of.delete_run(run.info.run_id)
+    shutil.rmtree(searches_folder() / name, ignore_errors=True)
+    return len(runs)
+
+
+def serve(host: str, port: int, given_uri: str | None = None) -> int:
+    """Run MLflow's server on the store until it is stopped; returns its exit code."""
+    uri = tracking_uri(given_uri)
+    if uri.startswith(("http://", "https://")):
+        raise UserError(f"{uri.split('@')[-1]} is a server already: open it in a browser.")
+    reachable(uri)
+    of = client(uri)
+    print_address(host, port, {e.name: e.experiment_id for e in of.search_experiments()})
+    command = [
+        sys.executable,
+        "-m",
+        "mlflow",
+        "server",
+        "--backend-store-uri",
+        uri,
+        "--host",
+        host,
+        "--port",
+        str(port),
+    ]
+    root = artifact_root(uri)
+    if root is not None:
+        command += ["--default-artifact-root", root]
+    try:
+        return subprocess.run(command, env={**os.environ, "MLFLOW_TRACKING_URI": uri}).returncode
+    except KeyboardInterrupt:
+        return 0
+
+
+def print_address(host: str, port: int, experiments: dict[str, str]) -> None:
+    """Where to look."""
+    from tune_mtl.terminal.tables import console
+
+    for name, number in experiments.items():
+        if name.startswith(names.PREFIX):
+            console().print(f"{name}: http://{host}:{port}/#/experiments/{number}", soft_wrap=True)

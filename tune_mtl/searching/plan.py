@@ -1,0 +1,197 @@
+"""From settings to what will run: everything is checked here, before Ray or MLflow hear of it."""
+
+import math
+import os
+import shutil
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from search_spaces import Space, find_space
+from search_spaces.space import parse_numbers
+from tune_mtl.core.errors import UserError
+from tune_mtl.core.nested import tensors
+from tune_mtl.core.objective import Objective
+from tune_mtl.core.problem import Problem
+from tune_mtl.core.seeds import isolated
+from tune_mtl.searching.settings import Settings
+from tune_mtl.searching.suggest import interleaved_grid
+from tune_mtl.strategies.registry import strategy_info
+from tune_mtl.tracking.store import check_name, searches_folder, tracking_uri
+from tune_mtl.training.config import Config, resolve
+from tune_mtl.training.trainer import Diverged, Trainer, check_metric
+
+DEFAULT_TRIALS_PER_STRATEGY = 8
+_KEPT_CHECKPOINTS = 2
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A search, decided: which space, judged by what, how many trials, where."""
+
+    settings: Settings
+    problem: Problem
+    space: Space
+    objective: Objective
+    constant: Mapping[str, Any]
+    epochs: int
+
+    @classmethod
+    def make(cls, problem: Problem, settings: Settings) -> "Plan":
+        """Check everything that can be checked without training.
+
+        Raises:
+            UserError: for the first thing that cannot be.
+        """
+        check_name(settings.name)
+        space = find_space(problem, settings.space).narrowed(
+            strategies=settings.strategies,
+            lr=None if settings.lr is None else parse_numbers(settings.lr, log=True),
+            groups=None if settings.groups is None else parse_numbers(settings.groups, log=False),
+            fixed=settings.fixed,
+            seeds=None if settings.algorithm == "grid" else (settings.seed,),
+        )
+        fewest = len(space.strategies) if settings.balance == "strategy" else 1
+        if settings.samples is not None and settings.samples < fewest:
+            raise UserError(
+                f"samples={settings.samples} leaves some of the {fewest} strategies without a trial:"
+                f" ask for at least {fewest}, or fewer strategies."
+            )
+        base = {
+            "threads": max(1, int(settings.cpus_per_trial)),
+            **({} if settings.max_epochs is None else {"epochs": settings.max_epochs}),
+            **({} if settings.metric is None else {"metric": settings.metric}),
+        }
+        config = None
+        for strategy in space.strategies:
+            first = next(space.grid(strategy))
+            config = resolve(problem, {**base, **first}, settings.problem)
+            check_metric(problem, config)
+        assert config is not None
+        searched = {
+            name for strategy in space.strategies for name in (*space.of(strategy), "strategy", "seed", "groups")
+        }
+        constant = {key: value for key, value in config.as_dict().items() if key not in searched}
+        constant = {key: value for key, value in constant.items() if key in Config.model_fields}
+        return cls(settings, problem, space, config.objective, constant, config.epochs)
+
+    @property
+    def total(self) -> int:
+        """How many trials."""
+        if self.settings.algorithm == "grid":
+            available = len(interleaved_grid(self.space))
+            return min(available, self.settings.samples or available)
+        return self.settings.samples or DEFAULT_TRIALS_PER_STRATEGY * len(self.space.strategies)
+
+    @property
+    def slots(self) -> int:
+        """Trials that fit on this machine at once."""
+        return max(1, int(len(os.sched_getaffinity(0)) / self.settings.cpus_per_trial))
+
+    @property
+    def storage(self) -> str:
+        """The folder (or address) that holds the search's folder."""
+        given = self.settings.storage
+        if given is None:
+            return str(searches_folder())
+        return given if "://" in given else str(Path(given).absolute())
+
+    @property
+    def folder(self) -> Path:
+        """The search's own folder."""
+        return Path(self.storage) / self.settings.name
+
+    @property
+    def tracking_uri(self) -> str:
+        """The MLflow store."""
+        return tracking_uri(self.settings.tracking_uri)
+
+    @property
+    def varied(self) -> tuple[str, ...]:
+        """The config keys that differ between trials."""
+        searched = [
+            name.partition(".")[0]
+            for strategy in self.space.strategies
+            for name, dimension in self.space.of(strategy).items()
+            if len(dimension.points()) > 1
+        ]
+        return tuple(dict.fromkeys(["strategy", "lr", "groups", "seed", *searched]))
+
+    @property
+    def grace(self) -> int:
+        """Epochs that every trial gets before it can be stopped."""
+        return max(int(self.constant.get("evaluate_every", 1)), math.ceil(self.epochs / 6))
+
+    def completed(self, chosen: Mapping[str, Any]) -> dict[str, Any]:
+        """A suggestion as a complete config."""
+        config = {**self.constant, **chosen}
+        if strategy_info(config["strategy"]).has_groups:
+            config.setdefault("groups", len(self.problem.tasks))
+        return config
+
+    def check_disk(self) -> None:
+        """Refuse a search whose checkpoints and weights would not fit; weighed after one mini-batch.
+
+        Raises:
+            UserError: with what is needed and what is free.
+        """
+        if "://" in self.storage:
+            return
+        try:
+            Path(self.storage).mkdir(parents=True, exist_ok=True)
+            needed, free = measure(self, whole_period=False).disk, shutil.disk_usage(self.storage).free
+        except OSError as error:
+            raise UserError(f"storage {self.storage} cannot be written: {error.strerror}. Give --storage.") from None
+        except UserError:
+            raise
+        except Exception:  # the user's code fails: its trials will say so, each with its traceback
+            return
+        if needed > free:
+            raise UserError(
+                f"the search needs about {needed / 2**30:.1f} GiB in {self.storage}, but only"
+                f" {free / 2**30:.1f} GiB are free. Give --storage, or fewer --samples."
+            )
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a search will cost: seconds of one trial, bytes on disk in all."""
+
+    seconds_per_trial: float
+    disk: int
+
+
+class _Enough(Exception):
+    """The first mini-batch is done."""
+
+
+def measure(plan: Plan, *, whole_period: bool) -> Measured:
+    """Train the most demanding config in this process: for one mini-batch, or to its first evaluation."""
+    configs = [next(plan.space.grid(strategy)) for strategy in plan.space.strategies]
+    demanding = max(configs, key=lambda config: (config["strategy"] in ("io", "stl"), config.get("groups") or 0))
+
+    def stop() -> None:
+        if not whole_period:
+            raise _Enough
+
+    threads = torch.get_num_threads()
+    with isolated():
+        trainer = Trainer(plan.problem, resolve(plan.problem, plan.completed(demanding), plan.settings.problem))
+        started = time.monotonic()
+        with suppress(_Enough, Diverged):
+            trainer.run_period(stop)
+        seconds = (time.monotonic() - started) * trainer.config.epochs / max(1, trainer.epoch)
+        size, weights = (_bytes(state) for state in (trainer.state_dict(), trainer.strategy.model.state_dict()))
+        trainer.close()
+    torch.set_num_threads(threads)
+    at_once = plan.settings.concurrency or plan.slots
+    return Measured(seconds, at_once * _KEPT_CHECKPOINTS * (size + weights) + plan.total * weights)
+
+
+def _bytes(state: Any) -> int:
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors(state))

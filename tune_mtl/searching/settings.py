@@ -1,0 +1,41 @@
+"""What a search was asked for: one record, checked before anything starts, kept beside the search for its resume."""
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from tune_mtl.core.options import Options
+
+_Positive = Annotated[int, Field(ge=1)]
+
+
+class Settings(Options):
+    """All options of ``tune_mtl.search``; see there."""
+
+    problem: str
+    name: str
+    space: str = "wide"
+    strategies: tuple[str, ...] | None = None
+    lr: str | None = None
+    groups: str | None = None
+    fixed: dict[str, Any] = Field(default_factory=dict)
+    algorithm: Literal["optuna", "random", "grid"] = "optuna"
+    scheduler: Literal["asha", "none"] = "asha"
+    balance: Literal["strategy", "none"] = "strategy"
+    samples: _Positive | None = None
+    max_epochs: _Positive | None = None
+    seed: Annotated[int, Field(ge=0)] = 0
+    metric: str | None = None
+    time_budget: Annotated[float, Field(gt=0)] | None = None
+    concurrency: _Positive | None = None
+    cpus_per_trial: Annotated[float, Field(gt=0)] = 1
+    gpus_per_trial: Annotated[float, Field(ge=0)] = 0
+    address: str | None = None
+    storage: str | None = None
+    tracking_uri: str | None = None
+
+    @model_validator(mode="after")
+    def _sensible(self) -> Self:
+        if self.algorithm == "grid" and self.balance == "none":
+            raise ValueError("balance='none' needs an algorithm that chooses strategies: optuna or random")
+        return self

@@ -1,0 +1,130 @@
+"""Plans, results and lists of searches, for people."""
+
+import math
+from typing import TYPE_CHECKING
+
+from tune_mtl.terminal.tables import console, number, table
+
+if TYPE_CHECKING:
+    from tune_mtl.best import BestTrial
+    from tune_mtl.search import SearchResult
+    from tune_mtl.searching.plan import Plan
+
+
+def show_plan(plan: "Plan") -> None:
+    """What a search would run, with its cost estimated from one measured period."""
+    from tune_mtl.searching.plan import measure
+
+    settings, measured = plan.settings, measure(plan, whole_period=True)
+    rows = []
+    for strategy in plan.space.strategies:
+        dimensions = ", ".join(
+            f"{name}: {_dimension(dimension)}" for name, dimension in plan.space.of(strategy).items()
+        )
+        rows.append((strategy, dimensions))
+    table(
+        ("strategy", "searched"), rows, title=f"search '{settings.name}' on {settings.problem}, space {plan.space.name}"
+    )
+    at_once = settings.concurrency or plan.slots
+    seconds = measured.seconds_per_trial * math.ceil(plan.total / at_once)
+    console().print(
+        f"{plan.total} trials of at most {plan.epochs} epochs by {plan.objective},"
+        f" algorithm {settings.algorithm}, scheduler {settings.scheduler}, balance {settings.balance}.\n"
+        f"At most about {_duration(seconds)} with {at_once} at once"
+        f" ({_duration(measured.seconds_per_trial)} for the slowest trial; early stopping saves on it),"
+        f" {measured.disk / 2**20:.0f} MiB on disk in {plan.storage}.\nNothing was started.",
+        soft_wrap=True,
+    )
+
+
+def show_result(result: "SearchResult") -> None:
+    """The best config of each strategy, the best of all, and what to do next."""
+    screen = console()
+    counts = ", ".join(f"{count} {outcome}" for outcome, count in sorted(result.counts.items())) or "no trials"
+    screen.print(
+        f"\nsearch '{result.name}' {'complete' if result.complete else 'interrupted'}: {counts}", soft_wrap=True
+    )
+    _ranking(result.best_by_strategy)
+    if result.best is not None:
+        screen.print(f"best: {describe(result.best)}\n\nnext:", soft_wrap=True)
+        screen.print(f"  tune-mtl best {result.name}      the best config, and the command that repeats it")
+        screen.print("  tune-mtl ui      compare the trials in MLflow")
+    if not result.complete:
+        screen.print(f"  tune-mtl resume {result.name}      go on where it stopped")
+    screen.print(f"log: {result.folder}/search.log", soft_wrap=True)
+
+
+def show_best(name: str, best: "BestTrial") -> None:
+    """One winner, its metrics, and the command that repeats it."""
+    screen = console()
+    seeds = f", mean over {best.seeds} seeds" if best.seeds > 1 else ""
+    screen.print(
+        f"best of search '{name}': {describe(best)}{seeds} (trial {best.trial_id}, {best.outcome})", soft_wrap=True
+    )
+    rows = [
+        (key.removeprefix("best/"), number(value)) for key, value in best.metrics.items() if key.startswith("best/")
+    ]
+    rows += [(key, number(value)) for key, value in best.metrics.items() if key.startswith("path/best_")]
+    table(("at the best epoch", "value"), rows)
+    screen.print(f"repeat it exactly:\n  {best.train_command()}", soft_wrap=True)
+
+
+def show_searches(tracking_uri: str | None) -> None:
+    """One line per search."""
+    from tune_mtl.searching.manage import summaries
+
+    rows = [
+        (
+            summary.name,
+            summary.problem,
+            summary.state,
+            ", ".join(f"{count} {outcome}" for outcome, count in sorted(summary.counts.items())) or "-",
+            describe(summary.best) if summary.best is not None else "-",
+        )
+        for summary in summaries(tracking_uri)
+    ]
+    if rows:
+        table(("search", "problem", "state", "trials", "best"), rows)
+    else:
+        console().print("no searches yet: tune-mtl search multidigits starts one.")
+
+
+def describe(best: "BestTrial") -> str:
+    """Strategy, learning rate, groups, and how good."""
+    groups = f", {best.config['groups']} groups" if "groups" in best.config else ""
+    value = f"{best.objective.metric} {number(best.value)}"
+    return f"{best.config['strategy']} at lr {number(best.config['lr'])}{groups}: {value}"
+
+
+def _ranking(winners: "dict[str, BestTrial]") -> None:
+    if not winners:
+        return
+    metric = next(iter(winners.values())).objective.metric
+    rows = [
+        (
+            strategy,
+            number(best.value),
+            number(best.config["lr"]),
+            str(best.config.get("groups", "-")),
+            number(best.metrics.get("best/epoch")),
+            number(best.metrics.get("path/best_total")),
+            best.trial_id,
+        )
+        for strategy, best in winners.items()
+    ]
+    table(("strategy", f"best {metric}", "lr", "groups", "epoch", "path", "trial"), rows)
+
+
+def _dimension(dimension: object) -> str:
+    values = getattr(dimension, "values", None)
+    if values is not None:
+        return " | ".join(str(value) for value in values)
+    grid = getattr(dimension, "grid", ())
+    points = f" (grid {', '.join(f'{point:g}' for point in grid)})" if grid else ""
+    return f"{dimension.low:g} to {dimension.high:g}{points}"  # type: ignore[attr-defined]
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

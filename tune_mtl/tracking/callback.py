@@ -1,0 +1,123 @@
+"""From Ray Tune's events to MLflow runs."""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ray.tune import Callback
+from ray.tune.experiment import Trial
+
+from trainables.base import OUTCOME, TRIAL
+from tune_mtl.tracking import names
+from tune_mtl.tracking.recorder import Recorder
+from tune_mtl.tracking.runs import SearchRuns
+from tune_mtl.training.trial import BEST, CHECKPOINT
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class Tracker(Callback):
+    """Records every trial of a search; holds nothing that a snapshot would have to keep.
+
+    Attributes:
+        uri: The MLflow store.
+        problem: Names the experiment.
+        search: Names the parent run.
+        varied: The config keys that differ between trials: they become params.
+        tags: Versions, device, data fingerprint: on every run.
+    """
+
+    uri: str
+    problem: str
+    search: str
+    varied: tuple[str, ...]
+    tags: dict[str, str] = field(default_factory=dict)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {key: value for key, value in self.__dict__.items() if key not in ("_recorder", "_runs")}
+
+    def open(self, settings: Mapping[str, Any], tags: Mapping[str, str]) -> str:
+        """Start delivering; returns the id of the search's run."""
+        self._runs = SearchRuns(self.uri, self.problem, self.search)
+        self._recorder = Recorder()
+        return self._runs.open_search({**self.tags, **tags}, settings)
+
+    def flush(self) -> None:
+        """Wait until everything is delivered."""
+        self._recorder.close()
+
+    def close(
+        self, *, complete: bool, tags: Mapping[str, str], table: "pd.DataFrame", best: Mapping[str, Any] | None
+    ) -> None:
+        """End the search's run, with the table of its trials and its best config."""
+        self._runs.close_search(complete=complete, tags=tags, table=table, best=best)
+
+    def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **_: Any) -> None:  # noqa: ARG002
+        """Open its run; also after a restart."""
+        config = {key: value for key, value in trial.config.items() if key != TRIAL}
+        varied = {key: config[key] for key in self.varied if key in config}
+        ordinal = trial.config[TRIAL]
+        self._recorder.submit(lambda: self._runs.open_trial(ordinal, config, varied))
+
+    def on_trial_result(
+        self,
+        iteration: int,  # noqa: ARG002
+        trials: list[Trial],  # noqa: ARG002
+        trial: Trial,
+        result: dict[str, Any],
+        **_: Any,
+    ) -> None:
+        """One batch per evaluation."""
+        ordinal, epoch, values = trial.config[TRIAL], int(result["epoch"]), names.per_epoch(result)
+        if values:
+            self._recorder.submit(lambda: self._runs.log(ordinal, epoch, values))
+
+    def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **_: Any) -> None:  # noqa: ARG002
+        """Outcome, best values and best weights; the resume checkpoint is not needed any more."""
+        result = dict(trial.last_result)
+        outcome = outcome_of(result)
+        folder = Path(trial.checkpoint.path) if trial.checkpoint else None
+        self._finish(trial, outcome, names.once(result), folder, result.get("reason"))
+
+    def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **_: Any) -> None:  # noqa: ARG002
+        """Failed for good: its traceback is kept."""
+        text = ""
+        if trial.error_file:
+            text = Path(trial.error_file).read_text(errors="replace")
+        ordinal = trial.config[TRIAL]
+        self._recorder.submit(lambda: self._runs.note(ordinal, text or "no traceback", "error.txt"))
+        cause = text.strip().splitlines()[-1][:250] if text.strip() else "unknown"
+        self._finish(trial, "failed", {}, None, cause)
+
+    def _finish(
+        self, trial: Trial, outcome: str, values: Mapping[str, float], folder: Path | None, reason: str | None
+    ) -> None:
+        ordinal = trial.config[TRIAL]
+        files = {} if folder is None else {BEST: folder / BEST}
+        tags = {**self.tags, **({"tune_mtl.reason": reason} if reason else {})}
+
+        def close() -> None:
+            self._runs.close_trial(ordinal, outcome, values, tags, files)
+            if folder is not None:
+                prune(folder.parent)
+
+        self._recorder.submit(close)
+
+
+def prune(trial_folder: Path) -> None:
+    """Remove all weights and checkpoints of a trial that has ended."""
+    for name in (BEST, CHECKPOINT):
+        for path in trial_folder.glob(f"checkpoint_*/{name}"):
+            path.unlink(missing_ok=True)
+
+
+def outcome_of(result: Mapping[str, Any]) -> str:
+    """How a trial that ended with ``result`` ended: still ``running`` means that the scheduler stopped it."""
+    outcome = str(result.get(OUTCOME, "running"))
+    return "stopped_early" if outcome == "running" else outcome

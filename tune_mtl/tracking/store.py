@@ -1,0 +1,99 @@
+"""Where things are: one home for runs, one MLflow store, found the same way by every command."""
+
+import os
+import re
+import socket
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from tune_mtl.core.errors import UserError
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
+_REACH_SECONDS = 10
+
+
+def home() -> Path:
+    """``TUNE_MTL_HOME``, else ``./runs``; absolute, since Ray's workers run elsewhere."""
+    return Path(os.environ.get("TUNE_MTL_HOME", "runs")).absolute()
+
+
+def searches_folder() -> Path:
+    """Where each search has a folder of its name."""
+    return home() / "ray"
+
+
+def check_name(name: str) -> str:
+    """``name`` if it can name a folder and nothing outside it.
+
+    Raises:
+        UserError: otherwise.
+    """
+    if not _NAME.fullmatch(name) or ".." in name:
+        raise UserError(f"name {name!r} cannot be used: letters, digits, '_', '-' and '.', starting with a letter.")
+    return name
+
+
+def tracking_uri(given: str | None = None) -> str:
+    """The given address, else ``MLFLOW_TRACKING_URI``, else the database in the home; never relative."""
+    chosen = given or os.environ.get("MLFLOW_TRACKING_URI")
+    if chosen:
+        if chosen.startswith("sqlite:///") and not chosen.startswith("sqlite:////"):
+            return f"sqlite:///{Path(chosen.removeprefix('sqlite:///')).absolute()}"
+        return chosen
+    return f"sqlite:///{home() / 'mlflow.db'}"
+
+
+def artifact_root(uri: str) -> str | None:
+    """Where a local store keeps artifacts; a server knows its own place."""
+    return (home() / "artifacts").as_uri() if uri.startswith("sqlite:") else None
+
+
+def reachable(uri: str) -> None:
+    """Refuse a tracking server that does not answer, in seconds and before anything starts."""
+    parts = urlsplit(uri)
+    if parts.scheme not in ("http", "https"):
+        if uri.startswith("sqlite:///"):
+            folder = Path(uri.removeprefix("sqlite:///")).parent
+            try:
+                folder.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise UserError(f"tracking store {uri} cannot be made: {error.strerror}.") from None
+        return
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    try:
+        socket.create_connection((parts.hostname or "", port), timeout=_REACH_SECONDS).close()
+    except OSError as error:
+        where = f"{parts.scheme}://{parts.hostname}:{port}"
+        raise UserError(
+            f"tracking server {where} does not answer ({error}). Is it running? See --tracking-uri."
+        ) from None
+
+
+def client(uri: str) -> "MlflowClient":
+    """A client of the store, with MLflow's chatter turned down."""
+    import logging
+
+    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "3")
+    os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")
+    for name in ("mlflow", "alembic"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+    from mlflow import MlflowClient
+
+    return MlflowClient(tracking_uri=uri)
+
+
+def experiment_id(of: "MlflowClient", name: str, uri: str) -> str:
+    """The experiment's id; made if there is none."""
+    found = of.get_experiment_by_name(name)
+    if found is not None:
+        return str(found.experiment_id)
+    return str(of.create_experiment(name, artifact_location=_artifacts(name, uri)))
+
+
+def _artifacts(name: str, uri: str) -> str | None:
+    root = artifact_root(uri)
+    return None if root is None else f"{root}/{re.sub(r'[^A-Za-z0-9_.-]', '_', name)}"
