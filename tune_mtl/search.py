@@ -95,6 +95,7 @@ def search(
     samples: int | None = None,
     max_epochs: int | None = None,
     seed: int | None = None,
+    seeds: Sequence[int] | None = None,
     metric: str | None = None,
     time_budget: float | None = None,
     concurrency: int | None = None,
@@ -121,6 +122,7 @@ def search(
         samples: Trials in all; default 8 per strategy, or the whole grid.
         max_epochs: Per trial; default: the problem's.
         seed: Of the trials and of the searcher.
+        seeds: Of a grid, which runs every config on each; default: the space's.
         metric: The objective, ``name[:min|max]``; default: the problem's.
         time_budget: Seconds after which no trial goes on.
         concurrency: Trials at once; default: as many as fit.

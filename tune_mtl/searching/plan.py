@@ -54,7 +54,7 @@ class Plan:
             lr=None if settings.lr is None else parse_numbers(settings.lr, log=True),
             groups=None if settings.groups is None else parse_numbers(settings.groups, log=False),
             fixed=settings.fixed,
-            seeds=None if settings.algorithm == "grid" else (settings.seed,),
+            seeds=settings.seeds if settings.algorithm == "grid" else (settings.seed,),
         )
         fewest = len(space.strategies) if settings.balance == "strategy" else 1
         if settings.samples is not None and settings.samples < fewest:

@@ -25,6 +25,7 @@ class Settings(Options):
     samples: _Positive | None = None
     max_epochs: _Positive | None = None
     seed: Annotated[int, Field(ge=0)] = 0
+    seeds: tuple[Annotated[int, Field(ge=0)], ...] | None = None
     metric: str | None = None
     time_budget: Annotated[float, Field(gt=0)] | None = None
     concurrency: _Positive | None = None
