@@ -250,10 +250,12 @@ def ui(
 
 def main() -> NoReturn:
     """Run the command line: a mistake of the user's is one line on stderr and exit code 2."""
+    if len(sys.argv) == 1:
+        sys.argv.append("--help")
     try:
         code = app(standalone_mode=False)
     except UserError as error:
-        code = _fail(str(error))
+        code = _fail(" ".join(str(error).split()))
     except typer.exceptions.TyperException as error:
         message = error.format_message() if hasattr(error, "format_message") else str(error)
         code = _fail(" ".join(message.split()))
@@ -282,7 +284,7 @@ def _read_config(path: Path) -> dict[str, Any]:
         content = yaml.safe_load(path.read_text())
     except OSError as error:
         raise UserError(f"--config {path} cannot be read: {error.strerror}.") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
         raise UserError(f"--config {path} is neither JSON nor YAML: {' '.join(str(error).split())}") from None
     if isinstance(content, dict) and isinstance(content.get("config"), dict):
         content = content["config"]
@@ -298,7 +300,7 @@ def _assignment(text: str) -> tuple[str, Any]:
         raise UserError(f"--set {text!r} must be KEY=VALUE.")
     try:
         return key, json.loads(value)
-    except ValueError:
+    except (ValueError, RecursionError):
         return key, _number(value)
 
 

@@ -9,6 +9,7 @@ from torch.utils.data import DataLoader, Dataset, default_collate
 
 from tune_mtl.core.errors import UserError
 from tune_mtl.core.nested import Nested, map_tensors, row_count, tensors
+from tune_mtl.core.seeds import isolated, seed_everything
 
 
 class Batch(NamedTuple):
@@ -94,8 +95,6 @@ class _Seeded(Dataset[Any]):
         self.dataset, self.seed = dataset, seed
 
     def __getitem__(self, index: int) -> Any:
-        from tune_mtl.core.seeds import seed_everything
-
         seed_everything(self.seed, "sample", int(index))
         return self.dataset[index]
 
@@ -108,7 +107,7 @@ class DatasetData:
     Args:
         dataset: A map-style dataset.
         workers: Processes that load batches ahead; 0 loads in the training process. Random transforms give the same
-            samples for every number of workers above 0.
+            samples for every number of workers.
     """
 
     def __init__(self, dataset: Dataset[Any], workers: int = 0) -> None:
@@ -127,16 +126,23 @@ class DatasetData:
 
     def batches(self, order: Sequence[Tensor], seed: int) -> Iterator[Batch]:
         """The batches of ``order`` one after the other, loaded ahead by worker processes where there are any."""
+        seeded = _Seeded(self._dataset, seed)
         if self._workers == 0:
-            yield from map(self.batch, order)
+            for indices in order:
+                with isolated():
+                    samples = [seeded[index] for index in indices.tolist()]
+                yield _collate(samples)
             return
-        yield from DataLoader(
-            _Seeded(self._dataset, seed),
-            batch_sampler=[indices.tolist() for indices in order],
-            num_workers=self._workers,
-            collate_fn=_collate,
-            generator=torch.Generator().manual_seed(seed),
-        )
+        try:
+            yield from DataLoader(
+                seeded,
+                batch_sampler=[indices.tolist() for indices in order],
+                num_workers=self._workers,
+                collate_fn=_collate,
+                generator=torch.Generator().manual_seed(seed),
+            )
+        except UserError as error:  # torch wraps it in the worker's whole traceback
+            raise UserError(str(error).strip().splitlines()[-1].rpartition("UserError: ")[2]) from None
 
 
 def _collate(samples: list[Any]) -> Batch:
@@ -145,4 +151,7 @@ def _collate(samples: list[Any]) -> Batch:
             f"a sample must be (inputs, targets) or (inputs, targets, present), got {type(samples[0]).__name__}."
         )
     inputs, targets, *present = default_collate([tuple(sample) for sample in samples])
-    return Batch(inputs, targets, {task: mask.bool() for task, mask in present[0].items()} if present else None)
+    if isinstance(samples[0][0], tuple):
+        inputs = tuple(inputs)
+    masks = {task: mask.bool().reshape(len(samples)) for task, mask in present[0].items()} if present else None
+    return Batch(inputs, targets, masks)

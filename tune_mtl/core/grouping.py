@@ -1,6 +1,8 @@
 """Task grouping: the paper's random super-tasks."""
 
+from collections import Counter
 from collections.abc import Sequence
+from numbers import Integral
 from typing import TypeAlias
 
 import torch
@@ -22,14 +24,17 @@ def make_groups(tasks: Sequence[str], groups: Grouping, seed: int) -> list[list[
         UserError: for a count outside 1..N, or lists that do not hold every task exactly once.
     """
     position = {task: index for index, task in enumerate(tasks)}
-    if isinstance(groups, int):
+    if isinstance(groups, Integral):
+        groups = int(groups)
         if not 1 <= groups <= len(tasks):
             raise UserError(f"groups={groups} is impossible with {len(tasks)} tasks: choose 1 to {len(tasks)}.")
         shuffled = torch.randperm(len(tasks), generator=generator(seed, "groups")).tolist()
         chosen = [[tasks[index] for index in shuffled[start::groups]] for start in range(groups)]
     else:
+        if not isinstance(groups, list | tuple) or not all(isinstance(group, list | tuple) for group in groups):
+            raise UserError(f"groups={groups!r} must be a whole number, or lists of task names.")
         chosen = [list(group) for group in groups]
-        if sorted(task for group in chosen for task in group) != sorted(tasks) or not all(chosen):
+        if Counter(str(task) for group in chosen for task in group) != Counter(tasks) or not all(chosen):
             raise UserError(f"groups={chosen} must name every task exactly once: {', '.join(tasks)}.")
     ordered = [sorted(group, key=position.__getitem__) for group in chosen]
     return sorted(ordered, key=lambda group: position[group[0]])

@@ -21,10 +21,10 @@ class Objective:
 
     @classmethod
     def parse(cls, text: str) -> "Objective":
-        """``name[:min|max]``; without a mode, names of losses and errors are minimised, others maximised."""
+        """``name[:min|max]``; without a mode, losses are minimised and other metrics maximised."""
         name, _, mode = text.partition(":")
         if not mode:
-            mode = "min" if any(word in name for word in ("loss", "error")) else "max"
+            mode = "min" if "loss" in name else "max"
         return cls(name, cast(Literal["min", "max"], mode))
 
     def __str__(self) -> str:

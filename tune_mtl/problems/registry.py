@@ -62,14 +62,14 @@ def _attribute(path: str, here: str) -> Any:
         sys.path.insert(0, here)
     try:
         module = importlib.import_module(module_name)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise UserError(f"module '{module_name}' does not import from {here}: {_where(error)}") from error
     if not hasattr(module, attribute):
         raise UserError(f"module '{module_name}' has no '{attribute}'. {did_you_mean(attribute, vars(module))}")
     return getattr(module, attribute)
 
 
-def _where(error: Exception) -> str:
+def _where(error: BaseException) -> str:
     """The error and the last line of the user's file it came from."""
     frames = [
         frame

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from tune_mtl.core.errors import UserError
+from tune_mtl.core.errors import UserError, did_you_mean
 from tune_mtl.core.model import MultiTaskModel
-from tune_mtl.core.nested import Nested, map_tensors
+from tune_mtl.core.nested import Nested, map_tensors, row_count
 from tune_mtl.core.task import Task
 from tune_mtl.strategies.recipe import Recipe
 from tune_mtl.strategies.registry import StrategyInfo
@@ -37,6 +37,7 @@ class Strategy(ABC):
         groups: The tasks that step together, in the order of their steps.
         optimizers: Every optimizer that changes weights.
         mini_batches: How many have been seen.
+        updates: How many steps they gave.
     """
 
     info: ClassVar[StrategyInfo]
@@ -47,6 +48,7 @@ class Strategy(ABC):
         self.groups = groups
         self.recipe = recipe
         self.mini_batches = 0
+        self.updates = 0
         self.weights = {task.name: task.weight for task in tasks}
         self.optimizers: list[Optimizer] = self.make_optimizers()
         self._base_rates = [[group["lr"] for group in optimizer.param_groups] for optimizer in self.optimizers]
@@ -79,7 +81,8 @@ class Strategy(ABC):
         """
         if self.recipe.schedule is not None:
             self._set_learning_rate(self.recipe.schedule(self.mini_batches))
-        losses = self.learn(Labelled(inputs, targets, labelled_rows(self.tasks, present)))
+        size = None if present is None else row_count(inputs)
+        losses = self.learn(Labelled(inputs, targets, labelled_rows(self.tasks, present, size)))
         self.mini_batches += 1
         return losses
 
@@ -109,9 +112,10 @@ class Strategy(ABC):
     def update(self, optimizer: Optimizer, group: Iterable[str], batch: Labelled) -> Losses:
         """One step of ``optimizer`` on the weighted sum of the group's losses; none if no task of it has labels."""
         losses = self.losses(group, batch)
-        if losses:
+        total = self.total(losses) if losses else None
+        if total is not None and total.requires_grad:
             optimizer.zero_grad()
-            self.total(losses).backward()  # type: ignore[no-untyped-call]
+            total.backward()  # type: ignore[no-untyped-call]
             self.apply(optimizer)
         return {task: loss.detach() for task, loss in losses.items()}
 
@@ -129,6 +133,7 @@ class Strategy(ABC):
             parameters = [p for group in optimizer.param_groups for p in group["params"]]
             nn.utils.clip_grad_norm_(parameters, self.recipe.clip.norm)
         optimizer.step()
+        self.updates += 1
 
     def compile(self) -> None:
         """Compile the trunk with ``torch.compile``; its weights keep their names."""
@@ -146,6 +151,7 @@ class Strategy(ABC):
             "strategy": self.info.name,
             "groups": self.groups,
             "mini_batches": self.mini_batches,
+            "updates": self.updates,
             "generator": self.recipe.generator.get_state(),
             "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
         }
@@ -159,7 +165,7 @@ class Strategy(ABC):
         for key, own in (("strategy", self.info.name), ("groups", self.groups)):
             if state[key] != own:
                 raise UserError(f"this state has {key}={state[key]}, but the strategy has {key}={own}.")
-        self.mini_batches = state["mini_batches"]
+        self.mini_batches, self.updates = state["mini_batches"], state["updates"]
         self.recipe.generator.set_state(state["generator"])
         for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
             optimizer.load_state_dict(saved)
@@ -170,13 +176,26 @@ class Strategy(ABC):
                 group["lr"] = rate * scale
 
 
-def labelled_rows(tasks: Iterable[str], present: Mapping[str, Tensor] | None) -> dict[str, Tensor | None]:
-    """For each task with at least one label: the indices of the rows that have one, or None if all do."""
+def labelled_rows(
+    tasks: Iterable[str], present: Mapping[str, Tensor] | None, size: int | None
+) -> dict[str, Tensor | None]:
+    """For each task with at least one label: the indices of the rows that have one, or None if all do.
+
+    Raises:
+        UserError: for a mask of an unknown task, or one that is not one value for each of the ``size`` rows.
+    """
     rows: dict[str, Tensor | None] = dict.fromkeys(tasks)
     if not present:
         return rows
-    for task, mask in present.items():
-        if task in rows and not mask.all():
+    for task, given in present.items():
+        mask = torch.as_tensor(given).bool()
+        if task not in rows:
+            raise UserError(f"present names an unknown task '{task}'. {did_you_mean(task, rows)}")
+        if mask.shape != (size,):
+            raise UserError(
+                f"present['{task}'] has shape {tuple(mask.shape)}, but must have one value per row: ({size},)."
+            )
+        if not mask.all():
             labelled = mask.nonzero().squeeze(1)
             if len(labelled):
                 rows[task] = labelled

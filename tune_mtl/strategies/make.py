@@ -1,8 +1,9 @@
 """From names and numbers to a strategy."""
 
 import importlib
-import math
+import sys
 from collections.abc import Sequence
+from numbers import Real
 from typing import TYPE_CHECKING, Any, cast
 
 import torch
@@ -58,6 +59,12 @@ def make_strategy(
     info = strategy_info(name)
     check_learning_rate(lr)
     check_groups_allowed(info, groups)
+    if not hasattr(model, "trunk") or not hasattr(model, "heads"):
+        raise UserError(f"the model is a {type(model).__name__}, but must be a MultiTaskModel(trunk, heads).")
+    if not all(isinstance(task, Task) for task in tasks):
+        raise UserError("tasks must be Task objects: Task(name, loss).")
+    if not isinstance(optimizer, str) and not callable(optimizer):
+        raise UserError(f"optimizer={optimizer!r} must be a name or a callable params -> Optimizer.")
     names = [task.name for task in tasks]
     if not names or len(set(names)) != len(names):
         raise UserError(f"tasks must be one or more with different names, got {names}.")
@@ -99,8 +106,9 @@ def default_groups(info: StrategyInfo, tasks: int) -> int:
 
 def check_learning_rate(lr: float) -> None:
     """Refuse anything but a finite number > 0."""
-    if isinstance(lr, bool) or not isinstance(lr, int | float) or not math.isfinite(lr) or lr <= 0:
-        raise UserError(f"lr={lr} must be a finite number > 0.")
+    number = isinstance(lr, Real) and not isinstance(lr, bool)
+    if not number or not 0 < lr < sys.float_info.max:
+        raise UserError(f"lr={str(lr)[:40]} must be a finite number > 0.")
 
 
 def check_groups_allowed(info: StrategyInfo, groups: Grouping | None) -> None:

@@ -1,9 +1,9 @@
 """The options of strategies and named optimizers: one typed record per owner. Imports no torch."""
 
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from tune_mtl.core.options import Options
 
@@ -48,3 +48,9 @@ class MomentumOptions(Options):
     momentum: _Rate = 0.9
     nesterov: bool = False
     weight_decay: _NonNegative = 0.0
+
+    @model_validator(mode="after")
+    def _nesterov_needs_momentum(self) -> Self:
+        if self.nesterov and not self.momentum:
+            raise ValueError("nesterov needs a momentum above 0")
+        return self

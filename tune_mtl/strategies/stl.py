@@ -17,7 +17,8 @@ class SingleTaskNetworks(MultiTaskModel):
     """One copy of the trunk per task, behind the interface of a multi-task model: ``heads[k](trunk[k](inputs))``."""
 
     def __init__(self, model: MultiTaskModel, tasks: Sequence[str]) -> None:
-        super().__init__(Heads({task: copy.deepcopy(model.trunk) for task in tasks}), copy.deepcopy(model.heads))
+        trunks = Heads({task: copy.deepcopy(model.trunk) for task in tasks})
+        super().__init__(trunks, {task: copy.deepcopy(model.heads[task]) for task in tasks})
 
     def forward(self, inputs: Nested, tasks: Iterable[str] | None = None) -> dict[str, Nested]:
         """Predictions by task, each from its own network."""

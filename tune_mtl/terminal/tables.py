@@ -9,8 +9,8 @@ from rich.table import Table
 
 def console() -> Console:
     """Standard output; in a file or a pipe wide enough that nothing is cut or wrapped."""
-    screen = Console(highlight=False)
-    return screen if screen.is_terminal else Console(highlight=False, width=240)
+    screen = Console(highlight=False, markup=False)
+    return screen if screen.is_terminal else Console(highlight=False, markup=False, width=240)
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]], *, title: str | None = None) -> None:

@@ -29,10 +29,12 @@ class TrainingScreen:
             disable=not self._console.is_terminal,
         )
         self._bar: TaskID = self._progress.add_task("loading", total=None)
-        self._first: tuple[float, float] | None = None
+        self._first_epoch: float | None = None
+        self._started = time.monotonic()
 
     def __enter__(self) -> Self:
         self._progress.start()
+        self._started = time.monotonic()
         return self
 
     def __exit__(
@@ -44,10 +46,10 @@ class TrainingScreen:
         """Epoch, losses, time left."""
         objective = config.objective.metric
         names = dict.fromkeys(("train/loss", "val/loss", objective))
-        losses = "  ".join(f"{name} {number(record[name])}" for name in names)
+        losses = "  ".join(f"{name} {number(record.get(name))}" for name in names)
         self._progress.update(self._bar, completed=record["epoch"], total=config.epochs, description=losses)
         if not self._console.is_terminal:
-            left = f"  {self._seconds_left(record['epoch'], config.epochs):.0f} s left"
+            left = f"  {self._seconds_left(record['epoch'], config):.0f} s left"
             self._console.print(f"epoch {record['epoch']:.0f}/{config.epochs}  {losses}{left}")
 
     def summarise(self, result: TrialResult, folder: Path) -> None:
@@ -56,7 +58,7 @@ class TrainingScreen:
         epochs = result.history[-1]["epoch"] if result.history else 0
         best = metrics.get("best/epoch")
         self._console.print(
-            f"\n[bold]{result.outcome}[/bold] after {epochs:.0f} epochs, {metrics['updates']:.0f} updates,"
+            f"\n{result.outcome} after {epochs:.0f} epochs, {metrics['updates']:.0f} updates,"
             f" {metrics['seconds']:.1f} s" + (f"; best epoch {best:.0f}" if best is not None else "")
         )
         if result.outcome == "diverged":
@@ -72,10 +74,8 @@ class TrainingScreen:
         weights = "" if result.checkpoint is None else f"; the best weights are in {result.checkpoint}"
         self._console.print(f"Config, metrics and history are in {folder}/result.json{weights}.", soft_wrap=True)
 
-    def _seconds_left(self, epoch: float, epochs: int) -> float:
-        now = time.monotonic()
-        if self._first is None:
-            self._first = (epoch, now)
-        first_epoch, started = self._first
-        pace = (now - started) / (epoch - first_epoch) if epoch > first_epoch else 0.0
-        return pace * (epochs - epoch)
+    def _seconds_left(self, epoch: float, config: Config) -> float:
+        if self._first_epoch is None:
+            self._first_epoch = max(0.0, epoch - config.evaluate_every)
+        pace = (time.monotonic() - self._started) / (epoch - self._first_epoch)
+        return pace * (config.epochs - epoch)

@@ -4,6 +4,7 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -55,10 +56,16 @@ def write_json(path: Path, content: Any) -> None:
 def replace_atomically(path: Path, write: Any) -> None:
     """Let ``write`` fill a temporary file beside ``path``, bring it to the disk, then put it in place."""
     temporary = path.with_name(f".{path.name}.partial")
-    write(temporary)
-    with temporary.open("rb") as file:
-        os.fsync(file.fileno())
-    temporary.replace(path)
+    try:
+        write(temporary)
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except (OSError, RuntimeError) as error:  # torch reports a full disk as the latter
+        with suppress(OSError):
+            temporary.unlink()
+        reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
+        raise UserError(f"{path} cannot be written: {reason}. What was there before is intact.") from None
 
 
 def _finite(value: Any) -> Any:

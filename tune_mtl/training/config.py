@@ -1,6 +1,7 @@
 """A trial's config: flat, JSON, complete, and checked before anything starts."""
 
 import inspect
+import json
 import os
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
@@ -17,7 +18,7 @@ from tune_mtl.strategies.optimizers import optimizer_info, optimizers
 from tune_mtl.strategies.registry import registry, strategy_info
 from tune_mtl.strategies.schedules import schedules
 
-_Positive = Annotated[int, Field(ge=1)]
+_Positive = Annotated[int, Field(ge=1, lt=2**31)]
 _MODEL = "model_"
 
 
@@ -50,14 +51,14 @@ class Config(Options):
     strategy: str
     lr: float
     groups: int | list[list[str]] | None = None
-    seed: Annotated[int, Field(ge=0)] = 0
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     optimizer: str = "adam"
     schedule: str = "constant"
     batch_size: _Positive = 64
     eval_batch_size: _Positive = 256
     epochs: _Positive = 10
     evaluate_every: _Positive = 1
-    threads: _Positive = 1
+    threads: Annotated[int, Field(ge=1, le=4096)] = 1
     metric: str = "val/loss:min"
     device: str = "auto"
     precision: Literal["fp32", "bf16"] = "fp32"
@@ -117,7 +118,9 @@ def resolve(problem: Problem, given: Mapping[str, Any], name: str | None = None)
         UserError: for an unknown key, a value out of range, groups that cannot be, an option of someone else.
     """
     defaults = {"threads": len(os.sched_getaffinity(0)), "metric": str(problem.objective), **problem.defaults}
-    flat = {**defaults, **{key: value for key, value in given.items() if value is not None}}
+    known = Config.model_fields.keys() - {"options"}
+    kept = {key: _plain(key, value) for key, value in given.items() if value is not None or key not in known}
+    flat = {**defaults, **kept}
     flat["problem"] = name or problem.name
     if given.get("problem") not in (None, flat["problem"]):
         raise UserError(f"the config is for problem '{given['problem']}', not for '{flat['problem']}'.")
@@ -126,9 +129,9 @@ def resolve(problem: Problem, given: Mapping[str, Any], name: str | None = None)
             raise UserError(f"{key} is missing: give --{key}, or a --config FILE that has it.")
     info = strategy_info(str(flat["strategy"]))
     check_learning_rate(flat["lr"])
-    fields = Config.model_fields.keys() - {"options"}
-    options = {key: value for key, value in flat.items() if key not in fields}
-    config: Config = build(Config, {**{key: flat[key] for key in fields & flat.keys()}, "options": options})
+    options = {key: value for key, value in flat.items() if key not in known}
+    config: Config = build(Config, {**{key: flat[key] for key in known & flat.keys()}, "options": options})
+    config = config.model_copy(update={"metric": str(objective(problem, config.metric))})
     check_groups_allowed(info, config.groups)
     if info.has_groups:
         tasks = [task.name for task in problem.tasks]
@@ -137,8 +140,35 @@ def resolve(problem: Problem, given: Mapping[str, Any], name: str | None = None)
         config = config.model_copy(update={"groups": count})
     optimizer_info(config.optimizer)
     _check_options(problem, config)
-    str(config.objective)
     return config
+
+
+def objective(problem: Problem, text: str) -> Objective:
+    """``name[:min|max]`` as an objective; without a mode, a metric's own sense of better decides.
+
+    Raises:
+        UserError: if the metric has none: the mode must then be given.
+    """
+    name, colon, _ = text.partition(":")
+    parts = name.split("/")
+    if not colon and len(parts) >= 3 and parts[1] not in ("loss", "relative_loss"):
+        metrics = next((task.new_metrics() for task in problem.tasks if task.name == parts[1]), None)
+        if metrics is not None and parts[2] in metrics:
+            higher = metrics[parts[2]].higher_is_better
+            if higher is None:
+                raise UserError(f"metric '{name}' does not say what is better: write {name}:min or {name}:max.")
+            return Objective(name, "max" if higher else "min")
+    return Objective.parse(text)
+
+
+def _plain(key: Any, value: Any) -> Any:
+    """A value as JSON has it: numpy's numbers and tuples become plain ones, so that a config compares with its copy."""
+    if not isinstance(key, str):
+        raise UserError(f"config key {key!r} must be a text.")
+    try:
+        return json.loads(json.dumps(value, default=lambda thing: thing.item()))
+    except (TypeError, ValueError, AttributeError, RecursionError):
+        raise UserError(f"{key}={str(value)[:80]} is no value that JSON can hold.") from None
 
 
 def _check_options(problem: Problem, config: Config) -> None:

@@ -78,7 +78,7 @@ def evaluate(strategy: Strategy, batches: Iterable[Batch], split: str, device: t
     strategy.model.eval()
     for batch in batches:
         predictions = strategy.predict(batch.inputs)
-        rows = labelled_rows(tasks, batch.present)
+        rows = labelled_rows(tasks, batch.present, batch.size)
         losses = {}
         for name, indices in rows.items():
             prediction, target = predictions[name], batch.targets[name]

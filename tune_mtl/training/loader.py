@@ -33,6 +33,7 @@ def batches(
     """The batches of ``order``, each put in place by ``place``; read ahead in the background for a GPU."""
     seed = derive(seed, "samples", epoch)
     loaded = data.batches(order, seed) if hasattr(data, "batches") else map(data.batch, order)
+    loaded = (batch if isinstance(batch, Batch) else Batch(*batch) for batch in loaded)
     if device.type == "cuda":
         loaded = _read_ahead(map(Batch.pin_memory, loaded))
     return map(place, loaded)

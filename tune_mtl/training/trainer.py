@@ -4,12 +4,13 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 import torch
 
 from tune_mtl.core.data import Batch, Data
 from tune_mtl.core.errors import UserError, did_you_mean
+from tune_mtl.core.model import MultiTaskModel
 from tune_mtl.core.problem import Problem
 from tune_mtl.core.seeds import generator, global_state, isolated, seed_everything, set_global_state
 from tune_mtl.strategies.base import labelled_rows
@@ -17,7 +18,7 @@ from tune_mtl.strategies.make import make_strategy
 from tune_mtl.training.config import Config
 from tune_mtl.training.evaluation import LossMeter, evaluate, mean_loss, metric_names, row_counts
 from tune_mtl.training.loader import batches, evaluation_order, training_order
-from tune_mtl.training.path import PathLength
+from tune_mtl.training.path import PathLength, traced_weights
 
 Record: TypeAlias = dict[str, float]
 """What one evaluation reports, by name; ``epoch`` among it."""
@@ -43,10 +44,11 @@ class Trainer:
 
     Attributes:
         epoch: Epochs completed.
+        diverged: Where and how, once a loss was no finite number.
         history: One record per evaluation.
         best: The best evaluation by the config's objective, or None before the first.
         strategy: Holds the model and the optimizers.
-        path: The trunk's path, or None where tasks share no trunk.
+        path: The trunk's path, or None where tasks share no trunk or all of it is frozen.
     """
 
     def __init__(self, problem: Problem, config: Config) -> None:
@@ -61,7 +63,7 @@ class Trainer:
 
         with isolated():
             seed_everything(config.seed, "init")
-            model = problem.model(**config.model_options)
+            model = _make_model(problem, config)
         seed_everything(config.seed, "training")
         self._augmentation = generator(config.seed, "augmentation", device=self.device)
         model.to(self.device)
@@ -82,10 +84,11 @@ class Trainer:
         if config.compile:
             self.strategy.compile()
         self._model = model
-        shared = self.strategy.info.shares_trunk
-        self.path = PathLength(self.strategy.model, self.strategy.optimizers) if shared else None
+        traced = self.strategy.info.shares_trunk and traced_weights(self.strategy.model.trunk)
+        self.path = PathLength(self.strategy.model, self.strategy.optimizers) if traced else None
 
         self.epoch = 0
+        self.diverged: str | None = None
         self.history: list[Record] = []
         self.best: Best | None = None
         self._mini_batch = 0
@@ -117,7 +120,7 @@ class Trainer:
         started, before = time.perf_counter(), self._seconds
         self.strategy.model.train()
         for batch in coming:
-            rows = labelled_rows(self.strategy.tasks, batch.present)
+            rows = labelled_rows(self.strategy.tasks, batch.present, batch.size)
             self._meter.add(self.strategy.step(*batch), row_counts(rows, batch))
             self._mini_batch += 1
             self._seconds = before + time.perf_counter() - started
@@ -139,7 +142,7 @@ class Trainer:
             **self.evaluate("val"),
         }
         if any(not math.isfinite(value) for name, value in record.items() if name.startswith("val/loss/")):
-            raise Diverged(f"epoch {self.epoch}: a validation loss is not finite")
+            self._diverge(f"epoch {self.epoch}: a validation loss is not finite")
         if self.path is not None:
             record |= {"path/total": self.path.total, "path/from_start": self.path.from_start()}
         self._seconds += time.perf_counter() - started
@@ -151,14 +154,14 @@ class Trainer:
 
     @property
     def updates(self) -> int:
-        """Optimizer steps that changed the trunk (for single-task networks: all steps)."""
-        if self.path is not None:
-            return self.path.updates
-        return self.strategy.mini_batches * len(self.strategy.optimizers)
+        """Optimizer steps taken."""
+        return self.strategy.updates
 
     def _keep_if_best(self, record: Record) -> None:
         objective = self.config.objective
-        value = record.get(objective.metric, math.nan)
+        if objective.metric not in record:
+            raise UserError(f"metric '{objective.metric}' was not reported: has its task any labels in 'val'?")
+        value = record[objective.metric]
         if objective.better(value, self.best.record[objective.metric] if self.best else None):
             weights = {name: tensor.detach().clone() for name, tensor in self.strategy.model.state_dict().items()}
             self.best = Best(record, weights)
@@ -208,6 +211,7 @@ class Trainer:
         return {
             "config": self.config.as_dict(),
             "epoch": self.epoch,
+            "diverged": self.diverged,
             "mini_batch": self._mini_batch,
             "seconds": self._seconds,
             "history": self.history,
@@ -233,6 +237,7 @@ class Trainer:
             self.path.load_state_dict(state["path"])
         self._meter.load_state_dict(state["meter"])
         self.epoch, self._mini_batch, self._seconds = state["epoch"], state["mini_batch"], state["seconds"]
+        self.diverged = state["diverged"]
         self.history = [dict(record) for record in state["history"]]
         best = state["best"]
         self.best = best and Best(
@@ -248,14 +253,19 @@ class Trainer:
 
     def _check_divergence(self) -> None:
         if not self._meter.finite():
-            raise Diverged(f"epoch {self.epoch + 1}, mini-batch {self._mini_batch}: a training loss is not finite")
+            self._diverge(f"epoch {self.epoch + 1}, mini-batch {self._mini_batch}: a training loss is not finite")
+
+    def _diverge(self, reason: str) -> NoReturn:
+        self.diverged = reason
+        raise Diverged(reason)
 
 
 def check_metric(problem: Problem, config: Config) -> None:
     """Refuse an objective that no evaluation of this problem reports."""
     known = metric_names(problem.tasks, "val")
     wanted = config.objective.metric
-    if not any(wanted == name or wanted.startswith(f"{name}/") for name in known):
+    several = wanted.rpartition("/")  # a metric of several values reports them numbered
+    if wanted not in known and not (several[2].isdigit() and several[0] in known and "/loss" not in several[0]):
         raise UserError(f"metric '{wanted}' is not reported by problem '{problem.name}'. {did_you_mean(wanted, known)}")
 
 
@@ -269,10 +279,21 @@ def choose_device(name: str) -> torch.device:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
         device = torch.device(name)
-        torch.empty(1, device=device)
-    except (RuntimeError, AssertionError) as error:
+        torch.zeros(1, device=device).item()
+    except Exception as error:  # each backend has its own way to say that it is not there
         raise UserError(f"device '{name}' cannot be used here: {str(error).splitlines()[0]}") from None
     return device
+
+
+def _make_model(problem: Problem, config: Config) -> MultiTaskModel:
+    """A fresh network; what its options do to it is the user's to know."""
+    try:
+        return problem.model(**config.model_options)
+    except Exception as error:
+        if not config.model_options or isinstance(error, UserError):
+            raise
+        given = ", ".join(f"model_{key}={value!r}" for key, value in config.model_options.items())
+        raise UserError(f"problem '{problem.name}' makes no model with {given}: {error}") from error
 
 
 def check_same_config(saved: Mapping[str, Any], now: Mapping[str, Any]) -> None:

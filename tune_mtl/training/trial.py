@@ -1,11 +1,12 @@
 """One trial in this process: train, keep what is worth keeping, come back after a kill."""
 
 import fcntl
+import json
 import os
 import platform
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -120,17 +121,17 @@ def _run(
     trainer: Trainer, folder: "RunFolder | None", on_evaluation: Callable[[Record, Config], None] | None
 ) -> TrialResult:
     config = trainer.config
-    outcome = "completed"
     save = None if folder is None else folder.save_if_due(trainer)
     try:
-        while not trainer.finished:
+        while not trainer.finished and trainer.diverged is None:
             record = trainer.run_period(save)
             if save is not None:
                 save()
             if on_evaluation is not None:
                 on_evaluation(record, config)
     except Diverged:
-        outcome = "diverged"
+        pass
+    outcome = "completed" if trainer.diverged is None else "diverged"
     if folder is not None:
         folder.save(trainer)
     metrics = trainer.summary() | trainer.test_best()
@@ -166,13 +167,20 @@ class RunFolder:
 
     def check(self, *, resume: bool) -> None:
         """Refuse a folder that holds a run, unless to resume that very config."""
-        held = [name for name in (CONFIG, CHECKPOINT, BEST, RESULT) if (self.path / name).exists()]
+        try:
+            held = [name for name in (CONFIG, CHECKPOINT, BEST, RESULT) if (self.path / name).exists()]
+        except OSError as error:
+            raise UserError(f"--out {self.path} cannot be used: {error.strerror}.") from None
         if held and not resume:
             raise UserError(
                 f"{self.path} already holds a run ({', '.join(held)}): add --resume to go on, or choose another --out."
             )
         if CONFIG in held:
             check_same_config(read_json(self.path / CONFIG), self.config.as_dict())
+        elif RESULT in held:
+            check_same_config(read_json(self.path / RESULT, "config")["config"], self.config.as_dict())
+        elif BEST in held:
+            check_same_config(checkpoint.load(self.path / BEST)["config"], self.config.as_dict())
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -182,6 +190,7 @@ class RunFolder:
             UserError: if the folder cannot be made, or another process trains there.
         """
         try:
+            new = not self.path.exists()
             self.path.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(self.path, os.O_RDONLY)
         except OSError as error:
@@ -190,18 +199,22 @@ class RunFolder:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
+                new = False
                 raise UserError(f"{self.path} is in use: another process is training there.") from None
             yield
+        except BaseException:
+            if new:
+                with suppress(OSError):  # not empty: there is a run to go on with
+                    self.path.rmdir()
+            raise
         finally:
             os.close(descriptor)
-            if not any(self.path.iterdir()):
-                self.path.rmdir()
 
     def result(self, problem: Problem) -> TrialResult | None:
         """The finished run, if it is one."""
         if not (self.path / RESULT).exists():
             return None
-        content = read_json(self.path / RESULT)
+        content = read_json(self.path / RESULT, "config", "outcome", "metrics", "history")
         best = self.path / BEST
         return TrialResult(
             config=content["config"],
@@ -272,14 +285,15 @@ def environment(device: torch.device) -> dict[str, str]:
     }
 
 
-def read_json(path: Path) -> Any:
-    """A file of ours; a damaged one is the user's to look at."""
-    import json
-
+def read_json(path: Path, *keys: str) -> dict[str, Any]:
+    """A file of ours, with at least ``keys``; a damaged one is the user's to look at."""
     try:
-        return json.loads(path.read_text())
+        content = json.loads(path.read_text())
     except (OSError, ValueError) as error:
         raise UserError(f"{path} cannot be read: {error}.") from None
+    if not isinstance(content, dict) or not content.keys() >= set(keys):
+        raise UserError(f"{path} is damaged: it should hold {', '.join(keys) or 'a config'}.")
+    return content
 
 
 def _undefined_as_nan(record: Mapping[str, float | None]) -> Record:
