@@ -52,9 +52,8 @@ def main() -> None:
             goal = 1.02 * full[-1]
             needed = next((epoch for epoch, value in enumerate(curve, 1) if value <= goal), None)
             share = f"{needed / len(full):.0%}" if needed else f"not within {len(curve) / len(full):.0%}"
-            lines.append(
-                f"| {seed} | {full[-1]:.4f} | {len(full)} | {curve[-1]:.4f} | {len(curve)} | {needed or '-'} | {share} |"
-            )
+            cells = (seed, f"{full[-1]:.4f}", len(full), f"{curve[-1]:.4f}", len(curve), needed or "-", share)
+            lines.append("| " + " | ".join(map(str, cells)) + " |")
     print("\n| seed | grid's best | grid's epochs | guided best | guided epochs | epochs to within 2 % | share |")
     print("|---|---|---|---|---|---|---|")
     print("\n".join(lines))

@@ -8,7 +8,7 @@ import torch
 
 from tests.strategies.oracles import oracle_groups_and_memories, oracle_step
 from tests.toys import make_batch, make_model, make_tasks, weights
-from tune_mtl import make_strategy
+from tune_mtl import UserError, make_strategy
 
 STEPS = 24
 
@@ -218,3 +218,54 @@ def test_bf16_forward_gives_float32_losses():
     assert losses["t0"].dtype == torch.float32
     assert losses["t0"].item() == pytest.approx(exact["t0"].item(), rel=0.05)
     assert losses["t0"].item() != exact["t0"].item()
+
+
+@pytest.mark.parametrize(
+    ("mask", "message"),
+    [
+        (torch.ones(6, 1, dtype=torch.bool), r"shape \(6, 1\)"),
+        (torch.ones(5, dtype=torch.bool), r"shape \(5,\)"),
+        (torch.tensor(True), r"shape \(\)"),
+    ],
+)
+def test_masks_of_another_shape_are_refused(mask, message):
+    batch = make_batch(2, seed=0)
+    with pytest.raises(UserError, match=message):
+        make_strategy("sus", make_model(2), make_tasks(2), lr=0.1).step(batch.inputs, batch.targets, {"t0": mask})
+
+
+def test_masks_of_unknown_tasks_are_refused_and_lists_will_do():
+    batch, tasks = make_batch(2, seed=0), make_tasks(2)
+    with pytest.raises(UserError, match="unknown task 't9'"):
+        make_strategy("sus", make_model(2), tasks, lr=0.1).step(batch.inputs, batch.targets, {"t9": torch.ones(6)})
+    present = [True, False, True, True, False, True]
+    results = []
+    for mask in (present, torch.tensor(present), torch.tensor(present).numpy(), torch.tensor(present).float()):
+        results.append(
+            make_strategy("sus", make_model(2), tasks, lr=0.1).step(batch.inputs, batch.targets, {"t0": mask})
+        )
+    assert all(torch.equal(result["t0"], results[0]["t0"]) for result in results)
+
+
+def test_a_loss_without_a_graph_takes_no_step():
+    tasks, model = make_tasks(2), make_model(2)
+    tasks[0] = replace(tasks[0], loss=lambda *_: torch.tensor(1.0))
+    strategy = make_strategy("ius", model, tasks, lr=0.1)
+    assert set(strategy.step(*make_batch(2, seed=0))) == {"t0", "t1"}
+    assert strategy.updates == 1
+
+
+def test_stl_networks_share_nothing():
+    model = make_model(2)
+    model.heads["t1"] = model.heads["t0"]
+    strategy = make_strategy("stl", model, make_tasks(2), lr=0.1)
+    assert strategy.model.heads["t0"] is not strategy.model.heads["t1"]
+    batch = make_batch(2, seed=0)
+    strategy.step(batch.inputs, batch.targets, {"t1": torch.zeros(6)})
+    assert strategy.updates == 1
+
+
+@pytest.mark.parametrize("bad", [{"groups": 2.0}, {"groups": "2"}, {"groups": [["t0"], 3]}, {"optimizer": None}])
+def test_values_of_another_type_are_named(bad):
+    with pytest.raises(UserError, match=next(iter(bad))):
+        make_strategy("io", make_model(2), make_tasks(2), lr=0.1, **bad)

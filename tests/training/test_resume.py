@@ -1,6 +1,8 @@
 """Runs on disk: refused, resumed, killed."""
 
+import fcntl
 import json
+import math
 import os
 import random
 import signal
@@ -10,13 +12,15 @@ import time
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from tests.toys import toy_problem
 from tests.training.test_trainer import Stop, timeless
-from tune_mtl import UserError, train
+from tune_mtl import Batch, Task, UserError, train
 from tune_mtl.training import checkpoint
+from tune_mtl.training.trial import RunFolder
 
 CONFIG = {"strategy": "io", "lr": 0.01}
 
@@ -144,6 +148,99 @@ def test_checkpoints_cost_a_small_share_of_the_time(tmp_path, monkeypatch):
     assert len(gaps) > 3
     assert min(gaps) >= 0.5 / 0.03
     assert max(gaps) < 80
+
+
+def test_a_refused_second_process_leaves_the_first_ones_folder(tmp_path):
+    path = tmp_path / "run"
+    path.mkdir()
+    descriptor = os.open(path, os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    with pytest.raises(UserError, match="in use"):
+        train(toy_problem(), CONFIG, out=path)
+    os.close(descriptor)
+    assert path.exists()
+
+
+def test_a_folder_that_was_there_stays_there(tmp_path):
+    problem = toy_problem(1)
+    problem.tasks = [Task("t0", lambda prediction, target: prediction - target)]
+    for out in (tmp_path / "real", tmp_path / "link"):
+        (tmp_path / "real").mkdir(exist_ok=True)
+        if out.name == "link":
+            out.symlink_to(tmp_path / "real")
+        with pytest.raises(UserError, match="scalar"):
+            train(problem, CONFIG, out=out)
+        assert out.is_dir()
+
+
+@pytest.mark.parametrize(
+    "values", [{"adam_betas": (0.9, 0.99)}, {"clip_norm": np.float32(1.0)}, {"lr": np.float32(0.1)}]
+)
+def test_options_from_programs_can_be_resumed(tmp_path, values):
+    def stop(*_):
+        raise Stop
+
+    with pytest.raises(Stop):
+        train(toy_problem(), {**CONFIG, **values}, out=tmp_path, on_evaluation=stop)
+    assert train(toy_problem(), {**CONFIG, **values}, out=tmp_path, resume=True).outcome == "completed"
+
+
+@pytest.mark.parametrize("epochs", [1, 3])
+def test_a_diverged_run_killed_before_its_end_is_still_diverged(tmp_path, monkeypatch, epochs):
+    def poisoned():
+        calls = []
+
+        def to_device(batch, _):
+            calls.append(1)
+            return Batch(batch.inputs * math.nan, batch.targets) if len(calls) > 7 else batch
+
+        return toy_problem(to_device=to_device)
+
+    def killed(*_):
+        raise KeyboardInterrupt
+
+    config = {**CONFIG, "epochs": epochs}
+    whole = train(poisoned(), config, out=tmp_path / "whole")
+    with monkeypatch.context() as patched:
+        patched.setattr(RunFolder, "finish", killed)
+        with pytest.raises(KeyboardInterrupt):
+            train(poisoned(), config, out=tmp_path / "run")
+    resumed = train(toy_problem(), config, out=tmp_path / "run", resume=True)
+    assert (resumed.outcome, resumed.metrics["updates"]) == (whole.outcome, whole.metrics["updates"])
+    assert resumed.outcome == "diverged"
+
+
+@pytest.mark.parametrize("content", ["{}", "[]", "{", '{"config": {}}'])
+def test_a_damaged_result_is_named(tmp_path, content):
+    train(toy_problem(), {**CONFIG, "epochs": 1}, out=tmp_path)
+    (tmp_path / "result.json").write_text(content)
+    with pytest.raises(UserError, match=r"result.json"):
+        train(toy_problem(), {**CONFIG, "epochs": 1}, out=tmp_path, resume=True)
+
+
+@pytest.mark.parametrize("left", ["result.json", "best.pt"])
+def test_the_config_is_compared_whatever_file_is_left(tmp_path, left):
+    train(toy_problem(), {**CONFIG, "epochs": 1}, out=tmp_path)
+    for file in tmp_path.iterdir():
+        if file.name != left:
+            file.unlink()
+    with pytest.raises(UserError, match="another config: lr"):
+        train(toy_problem(), {**CONFIG, "epochs": 1, "lr": 0.5}, out=tmp_path, resume=True)
+
+
+def test_a_full_disk_is_one_line_and_keeps_what_was_there(tmp_path, monkeypatch):
+    def full(*_):
+        (tmp_path / ".checkpoint.pt.partial").write_bytes(b"half")
+        raise OSError(28, "No space left on device")
+
+    interrupt(tmp_path, 2)
+    before = listing(tmp_path)
+    monkeypatch.setattr(torch, "save", full)
+    with pytest.raises(UserError, match="No space left on device"):
+        train(toy_problem(), CONFIG, out=tmp_path, resume=True)
+    after = listing(tmp_path)
+    assert after.keys() == before.keys()
+    assert after["checkpoint.pt"] == before["checkpoint.pt"]
 
 
 @pytest.mark.slow

@@ -8,10 +8,22 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
+from torch.utils.data import Dataset
 from torchmetrics import MeanMetric, MeanSquaredError, MetricCollection
 
 from tests.toys import FEATURES, equal, make_batch, make_tasks, task_names, toy_problem
-from tune_mtl import Batch, MultiTaskModel, Objective, Problem, Task, TensorData, UserError, train
+from tune_mtl import (
+    Batch,
+    DatasetData,
+    MultiTaskModel,
+    Objective,
+    Problem,
+    Task,
+    TensorData,
+    UserError,
+    load_problem,
+    train,
+)
 from tune_mtl.strategies.registry import registry
 from tune_mtl.training.config import resolve
 from tune_mtl.training.loader import evaluation_order, training_order
@@ -265,6 +277,14 @@ def test_bad_input_is_named():
         ({"precision": "fp8"}, "precision='fp8'"),
         ({"problem": "other"}, "for problem 'other', not for 'toy'"),
         ({"groups": True}, "groups=True must be a number"),
+        ({"metric": "val/loss/t9"}, "'val/loss/t9' is not reported"),
+        ({"metric": "val/loss/0"}, "'val/loss/0' is not reported"),
+        ({"bogus": None}, "unknown option 'bogus'"),
+        ({"threads": 3_000_000_000}, "threads=3000000000"),
+        ({"lr": 10**400}, "must be a finite number > 0"),
+        ({"device": "meta"}, "device 'meta' cannot be used"),
+        ({"model_width": -1}, "makes no model with model_width=-1"),
+        ({"optimizer": "momentum", "momentum_momentum": 0, "momentum_nesterov": True}, "nesterov needs a momentum"),
         ({"schedule": "step"}, "step_every is missing"),
         ({"schedule": "cosin"}, r"unknown schedule 'cosin'. Did you mean 'cosine'\?"),
         ({"step_every": 3}, "'step_every' belongs to 'step'"),
@@ -312,3 +332,54 @@ def test_data_sets_with_one_sample_and_one_task_work():
         objective=Objective("val/loss/t0"),
     )
     assert train(problem, {"strategy": "io", "lr": 0.1, "batch_size": 1}).outcome == "completed"
+
+
+def test_a_metric_says_itself_what_is_better():
+    problem = load_problem("multidigits")
+    for name, mode in (
+        ("val/sum/mae", "min"),
+        ("val/left/accuracy", "max"),
+        ("val/loss", "min"),
+        ("val/sum/rmse", "min"),
+    ):
+        assert resolve(problem, {"strategy": "sus", "lr": 0.1, "metric": name}).metric == f"{name}:{mode}"
+    assert resolve(problem, {"strategy": "sus", "lr": 0.1, "metric": "val/sum/mae:max"}).objective.mode == "max"
+
+
+def test_a_metric_of_a_task_without_labels_is_named():
+    present = {"a": torch.zeros(5, dtype=torch.bool)}
+    with pytest.raises(UserError, match="'val/loss/a' was not reported"):
+        make_trainer(by_hand_problem(present), metric="val/loss/a").run_period()
+
+
+def test_random_samples_are_the_same_under_every_strategy():
+    class Noise(Dataset):
+        def __len__(self):
+            return 20
+
+        def __getitem__(self, _):
+            return torch.randn(FEATURES), {name: torch.zeros(2) for name in task_names(3)}
+
+    seen = []
+    for name in ("sus", "ius"):
+        batches = []
+        problem = toy_problem(to_device=lambda batch, _, kept=batches: kept.append(batch.inputs) or batch)
+        problem.data = lambda _: DatasetData(Noise())
+        make_trainer(problem, strategy=name, epochs=1).run_period()
+        seen.append(batches)
+    assert equal(*seen)
+
+
+def test_a_frozen_trunk_trains_its_heads_without_a_path():
+    problem = toy_problem()
+    make = problem.model
+
+    def frozen():
+        model = make()
+        model.trunk.requires_grad_(False)
+        return model
+
+    problem.model = frozen
+    record = make_trainer(problem, strategy="io").run_period()
+    assert "path/total" not in record
+    assert record["updates"] == 21
