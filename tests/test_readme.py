@@ -4,6 +4,8 @@ import re
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.test_cli import tune_mtl
 from tune_mtl.strategies.registry import registry
 
@@ -17,7 +19,7 @@ def test_the_strategy_table_is_the_registrys():
 
 
 def test_the_examples_run(tmp_path, monkeypatch, capsys):
-    problem, program, loop = BLOCKS
+    _, problem, program, loop = BLOCKS
     assert len(problem.splitlines()) <= 40
     (tmp_path / "mine.py").write_text(problem)
     monkeypatch.chdir(tmp_path)
@@ -34,8 +36,23 @@ def test_the_examples_run(tmp_path, monkeypatch, capsys):
 
 
 def test_the_command_of_the_example_runs(tmp_path):
-    (tmp_path / "mine.py").write_text(BLOCKS[0])
+    (tmp_path / "mine.py").write_text(BLOCKS[1])
     (command,) = re.findall(r"^tune-mtl (train mine:curves .*)$", README, flags=re.MULTILINE)
     done = tune_mtl(*command.split(), cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "completed after 20 epochs" in done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(280)
+def test_the_searches_of_the_readme_run(tmp_path, monkeypatch, capsys):
+    (tmp_path / "mine.py").write_text(BLOCKS[1])
+    (command,) = re.findall(r"^tune-mtl (search mine:curves .*)$", README, flags=re.MULTILINE)
+    done = tune_mtl(*command.split(), cwd=tmp_path, timeout=200)
+    assert done.returncode == 0, done.stderr
+    assert "complete: " in done.stdout
+    monkeypatch.chdir(tmp_path)
+    exec(BLOCKS[0], {})
+    strategy, value = capsys.readouterr().out.split()[-2:]
+    assert strategy in ("sus", "io")
+    assert float(value) < 2.0

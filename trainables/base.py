@@ -95,6 +95,6 @@ class MTLTrainable(Trainable):
         if hasattr(self, "trainer"):
             self.trainer.close()
             del self.trainer
-        gc.collect()
         if torch.cuda.is_available():
+            gc.collect()
             torch.cuda.empty_cache()

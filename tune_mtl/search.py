@@ -19,6 +19,7 @@ from trainables.base import TRIAL, MTLTrainable
 from trainables.sharing import SharedProblem
 from tune_mtl.best import BestTrial, all_searches, best_by_strategy, trials
 from tune_mtl.core.callable_module import make_callable
+from tune_mtl.core.data import TensorData
 from tune_mtl.core.errors import UserError
 from tune_mtl.core.options import build
 from tune_mtl.core.problem import Problem
@@ -31,7 +32,7 @@ from tune_mtl.searching.suggest import FairSearcher
 from tune_mtl.tracking import names
 from tune_mtl.tracking.callback import Tracker
 from tune_mtl.tracking.store import check_name, client, reachable, searches_folder
-from tune_mtl.training.checkpoint import write_json
+from tune_mtl.training.checkpoint import digest, write_json
 from tune_mtl.training.trial import environment, read_json
 
 if TYPE_CHECKING:
@@ -281,7 +282,20 @@ def environment_tags(plan: Plan) -> dict[str, str]:
     """Versions and device, for every run."""
     device = torch.device("cuda" if plan.settings.gpus_per_trial else "cpu")
     found = environment(device if torch.cuda.is_available() else torch.device("cpu"))
-    return {f"tune_mtl.{key}": value for key, value in {**found, "ray": ray.__version__}.items()}
+    found |= {"ray": ray.__version__, "data": data_fingerprint(plan.problem)}
+    return {f"tune_mtl.{key}": value for key, value in found.items()}
+
+
+def data_fingerprint(problem: Problem) -> str:
+    """Tells one training and validation set from another: content where it is tensors, else kind and size."""
+    parts = []
+    for split in ("train", "val"):
+        data = problem.data(split)
+        if isinstance(data, TensorData):
+            parts.append(digest(tuple(data.everything))[:12])
+        elif data is not None:
+            parts.append(f"{type(data).__name__}-{len(data)}")
+    return "/".join(parts)
 
 
 class _Cluster:

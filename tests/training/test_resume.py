@@ -284,4 +284,4 @@ def test_killed_at_any_moment_and_resumed_equals_never_killed(tmp_path, strategy
         for content in (killed, never):
             for part in ("seconds", "history", "best"):
                 content.pop(part, None)
-        assert checkpoint._digest(killed) == checkpoint._digest(never)
+        assert checkpoint.digest(killed) == checkpoint.digest(never)

@@ -23,7 +23,7 @@ def save(path: Path, content: dict[str, Any]) -> None:
     """
 
     def write(temporary: Path) -> None:
-        torch.save({"format": _FORMAT, "digest": _digest(content), "content": content}, temporary)
+        torch.save({"format": _FORMAT, "digest": digest(content), "content": content}, temporary)
 
     replace_atomically(path, write)
 
@@ -37,7 +37,7 @@ def load(path: Path) -> dict[str, Any]:
     try:
         saved = torch.load(path, map_location="cpu", weights_only=True)
         content: dict[str, Any] = saved["content"]
-        if saved["format"] == _FORMAT and saved["digest"] == _digest(content):
+        if saved["format"] == _FORMAT and saved["digest"] == digest(content):
             return content
         reason = "its content does not match its digest"
     except FileNotFoundError:
@@ -78,11 +78,12 @@ def _finite(value: Any) -> Any:
     return value
 
 
-def _digest(content: Any) -> str:
-    digest = hashlib.sha256()
+def digest(content: Any) -> str:
+    """A fingerprint of nested tensors and plain values."""
+    hashed = hashlib.sha256()
     for part in _parts(content):
-        digest.update(part)
-    return digest.hexdigest()
+        hashed.update(part)
+    return hashed.hexdigest()
 
 
 def _parts(value: Any) -> Iterator[Any]:
