@@ -95,7 +95,7 @@ class _Seeded(Dataset[Any]):
         self.dataset, self.seed = dataset, seed
 
     def __getitem__(self, index: int) -> Any:
-        seed_everything(self.seed, "sample", int(index))
+        seed_everything(self.seed, "sample", int(index), cuda=False)
         return self.dataset[index]
 
 
@@ -129,7 +129,7 @@ class DatasetData:
         seeded = _Seeded(self._dataset, seed)
         if self._workers == 0:
             for indices in order:
-                with isolated():
+                with isolated(cuda=False):
                     samples = [seeded[index] for index in indices.tolist()]
                 yield _collate(samples)
             return

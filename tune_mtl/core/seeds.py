@@ -21,17 +21,20 @@ def generator(seed: int, *purpose: str | int, device: torch.device | str = "cpu"
     return torch.Generator(device=device).manual_seed(derive(seed, *purpose))
 
 
-def seed_everything(seed: int, *purpose: str | int) -> None:
-    """Seed the global states of torch (all devices), numpy and random: for dropout and users' own code."""
+def seed_everything(seed: int, *purpose: str | int, cuda: bool = True) -> None:
+    """Seed the global states of torch (all devices, or the CPU alone), numpy and random: for users' own code."""
     value = derive(seed, *purpose)
-    torch.manual_seed(value)
+    if cuda:
+        torch.manual_seed(value)
+    else:
+        torch.default_generator.manual_seed(value)
     np.random.seed(value % 2**32)  # noqa: NPY002 - users' code draws from this state
     random.seed(value)
 
 
-def global_state() -> dict[str, Any]:
+def global_state(*, cuda: bool = True) -> dict[str, Any]:
     """The global random states, as plain values and tensors that load with ``weights_only=True``."""
-    cuda_in_use: bool = torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+    cuda_in_use: bool = cuda and torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
     name, keys, position, has_gauss, cached = np.random.get_state()  # noqa: NPY002
     return {
         "torch": torch.get_rng_state(),
@@ -53,9 +56,9 @@ def set_global_state(state: dict[str, Any]) -> None:
 
 
 @contextmanager
-def isolated() -> Iterator[None]:
-    """Whatever happens to the global random states inside is undone after."""
-    state = global_state()
+def isolated(*, cuda: bool = True) -> Iterator[None]:
+    """Whatever happens to the global random states (``cuda``: of GPUs too) inside is undone after."""
+    state = global_state(cuda=cuda)
     try:
         yield
     finally:

@@ -30,12 +30,17 @@ def evaluation_order(samples: int, batch_size: int) -> list[Tensor]:
 def batches(
     data: Data, order: Sequence[Tensor], place: Callable[[Batch], Batch], device: torch.device, seed: int, epoch: int
 ) -> Iterator[Batch]:
-    """The batches of ``order``, each put in place by ``place``; read ahead in the background for a GPU."""
-    seed = derive(seed, "samples", epoch)
-    loaded = data.batches(order, seed) if hasattr(data, "batches") else map(data.batch, order)
+    """The batches of ``order``, each put in place by ``place``; read ahead in the background for a GPU.
+
+    Data that bring their own ``batches`` may draw random numbers while loading: those load in this thread, or in worker
+    processes of their own.
+    """
+    random = hasattr(data, "batches")
+    loaded = data.batches(order, derive(seed, "samples", epoch)) if random else map(data.batch, order)  # type: ignore[attr-defined]
     loaded = (batch if isinstance(batch, Batch) else Batch(*batch) for batch in loaded)
     if device.type == "cuda":
-        loaded = _read_ahead(map(Batch.pin_memory, loaded))
+        loaded = map(Batch.pin_memory, loaded)
+        loaded = loaded if random else _read_ahead(loaded)
     return map(place, loaded)
 
 
