@@ -27,11 +27,10 @@ def test_an_error_reaches_the_reader_after_what_was_read_before_it():
         yield from numbered(3)
         raise ValueError("unreadable")
 
-    seen = []
+    reader = _read_ahead(source())
+    assert [next(reader).inputs.item() for _ in range(3)] == [0, 1, 2]
     with pytest.raises(ValueError, match="unreadable"):
-        for batch in _read_ahead(source()):
-            seen.append(batch.inputs.item())
-    assert seen == [0, 1, 2]
+        next(reader)
 
 
 def test_a_reader_that_stops_early_leaves_no_thread():
