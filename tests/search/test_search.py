@@ -29,8 +29,6 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module", autouse=True)
 def local_ray():
-    os.environ["TUNE_DISABLE_STRICT_METRIC_CHECKING"] = "1"
-    os.environ["TUNE_DISABLE_AUTO_CALLBACK_LOGGERS"] = "1"
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, _node_ip_address="127.0.0.1")
     yield
     ray.shutdown()
@@ -50,8 +48,9 @@ def home(module_home, monkeypatch):
 
 @pytest.fixture(scope="module")
 def searched(module_home, local_ray):
-    os.environ["TUNE_MTL_HOME"] = str(module_home)
-    return tune_mtl.search(PROBLEM, name="main", samples=9, lr="1e-3:1e4", fixed={"optimizer": "sgd"}, seed=3)
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("TUNE_MTL_HOME", str(module_home))
+        return tune_mtl.search(PROBLEM, name="main", samples=9, lr="1e-3:1e4", fixed={"optimizer": "sgd"}, seed=3)
 
 
 def test_a_search_tracks_every_trial_once(searched):

@@ -30,7 +30,8 @@ def store(tmp_path_factory):
     given = os.environ.get("TUNE_MTL_SCREENSHOT_HOME")
     if given:
         shutil.copytree(given, home, dirs_exist_ok=True)
-    os.environ["TUNE_MTL_HOME"] = str(home)
+    patched = pytest.MonkeyPatch()
+    patched.setenv("TUNE_MTL_HOME", str(home))
     if not given:
         tune_mtl.search("tests.trainables.fixtures:problem", name="shown", samples=3, max_epochs=2)
     with socket.socket() as free:
@@ -52,6 +53,7 @@ def store(tmp_path_factory):
     yield address
     os.killpg(server.pid, 15)
     server.wait(30)
+    patched.undo()
 
 
 def the_search():
