@@ -143,7 +143,9 @@ def search(
     max_epochs: Annotated[str | None, typer.Option(metavar="NUMBER", help="Per trial.")] = None,
     seed: Annotated[str | None, typer.Option(metavar="NUMBER", help="Of trials and searcher. Default 0.")] = None,
     metric: Annotated[str | None, typer.Option(help="The objective: name[:min|max].")] = None,
-    time_budget: Annotated[str | None, typer.Option(metavar="SECONDS", help="No trial goes on after it.")] = None,
+    time_budget: Annotated[
+        str | None, typer.Option(metavar="SECONDS", help="Then trials end at their next evaluation.")
+    ] = None,
     concurrency: Annotated[str | None, typer.Option(metavar="NUMBER", help="Trials at once.")] = None,
     cpus_per_trial: Annotated[str | None, typer.Option(metavar="NUMBER", help="Also its threads. Default 1.")] = None,
     gpus_per_trial: Annotated[str | None, typer.Option(metavar="NUMBER", help="Fractions share a GPU.")] = None,
@@ -179,11 +181,13 @@ def search(
 def resume(
     name: Annotated[str, typer.Argument(help="Of the search to go on with.")],
     address: Annotated[str | None, typer.Option(help="Of another Ray cluster than before.")] = None,
+    storage: Annotated[str | None, typer.Option(help="Where its folder is now, if it was moved.")] = None,
+    tracking_uri: Annotated[str | None, typer.Option(help="The MLflow store.")] = None,
 ) -> None:
     """Go on with an interrupted search: finished trials stay, running ones continue from their checkpoints."""
     from tune_mtl.search import resume as run
 
-    _finish(run(name, address=address))
+    _finish(run(name, address=address, storage=storage, tracking_uri=tracking_uri))
 
 
 def _finish(result: Any) -> None:

@@ -25,20 +25,20 @@ from tune_mtl.core.options import build
 from tune_mtl.core.problem import Problem
 from tune_mtl.problems.registry import load_problem
 from tune_mtl.searching.halving import FairHalving, RungKeeper
+from tune_mtl.searching.manage import SETTINGS, saved_settings
 from tune_mtl.searching.plan import Plan
 from tune_mtl.searching.screen import Screen
 from tune_mtl.searching.settings import Settings
 from tune_mtl.searching.suggest import FairSearcher
 from tune_mtl.tracking import names
 from tune_mtl.tracking.callback import Tracker
-from tune_mtl.tracking.store import check_name, client, reachable, searches_folder
+from tune_mtl.tracking.store import check_name, client, reachable
 from tune_mtl.training.checkpoint import digest, write_json
-from tune_mtl.training.trial import environment, read_json
+from tune_mtl.training.trial import environment
 
 if TYPE_CHECKING:
     import pandas as pd
 
-SETTINGS = "search.json"
 LOG = "search.log"
 _RETRIES = 2
 _REACH_SECONDS = 10
@@ -125,7 +125,7 @@ def search(
         seed: Of the trials and of the searcher.
         seeds: Of a grid, which runs every config on each; default: the space's.
         metric: The objective, ``name[:min|max]``; default: the problem's.
-        time_budget: Seconds after which no trial goes on.
+        time_budget: Seconds after which trials end at their next evaluation, and no other starts.
         concurrency: Trials at once; default: as many as fit.
         cpus_per_trial, gpus_per_trial: Resources; a trial uses as many threads as it has CPUs. Fractions share a GPU.
         address: Of a Ray cluster; default: a local one, started and stopped with the search.
@@ -151,12 +151,13 @@ def search(
             constant=plan.constant,
             tasks=len(plan.problem.tasks),
         )
-        scheduler_object = FairHalving(
+        halving = FairHalving(
             plan.space.strategies if plan.settings.scheduler == "asha" else None,
             plan.objective,
             epochs=plan.epochs,
             grace=plan.grace,
             balanced=plan.settings.balance == "strategy",
+            time_budget=plan.settings.time_budget,
         )
         screen = Screen(plan.settings.name, plan.objective, plan.space.strategies, plan.total)
         tracker = Tracker(
@@ -166,10 +167,9 @@ def search(
             _trainable(plan),
             tune_config=tune.TuneConfig(
                 search_alg=searcher,
-                scheduler=scheduler_object,
+                scheduler=halving,
                 num_samples=-1,
                 max_concurrent_trials=plan.settings.concurrency,
-                time_budget_s=plan.settings.time_budget,
                 reuse_actors=True,
                 trial_name_creator=_trial_name,
                 trial_dirname_creator=_trial_name,
@@ -177,7 +177,7 @@ def search(
             run_config=tune.RunConfig(
                 name=plan.settings.name,
                 storage_path=plan.storage,
-                callbacks=[tracker, RungKeeper(scheduler_object), screen, JsonLoggerCallback()],  # type: ignore[no-untyped-call]
+                callbacks=[tracker, RungKeeper(halving), screen, JsonLoggerCallback()],  # type: ignore[no-untyped-call]
                 failure_config=tune.FailureConfig(max_failures=_RETRIES),
                 checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=True, num_to_keep=2),
                 verbose=0,
@@ -185,25 +185,32 @@ def search(
         )
         plan.folder.mkdir(parents=True, exist_ok=True)
         write_json(plan.folder / SETTINGS, plan.settings.model_dump(mode="json"))
-        return _fit(plan, tuner, tracker, screen)
+        return _fit(plan, tuner, halving, tracker, screen)
 
 
-def resume(name: str, *, address: str | None = None, problem: Problem | None = None) -> SearchResult:
+def resume(
+    name: str,
+    *,
+    address: str | None = None,
+    storage: str | None = None,
+    tracking_uri: str | None = None,
+    problem: Problem | None = None,
+) -> SearchResult:
     """Go on with an interrupted search: finished trials stay, running ones continue from their checkpoints.
 
     Args:
         name: Of the search.
         address: Of another cluster than before.
+        storage: Where the search's folder is now, if it was moved.
+        tracking_uri: Of the MLflow store, if it was moved.
         problem: The problem itself, where the search was started with one that has no importable name.
 
     Raises:
         UserError: if there is no such search here.
     """
-    folder = searches_folder() / check_name(name)
-    if not (folder / SETTINGS).exists():
-        raise UserError(f"there is no search '{name}' in {folder.parent}. tune-mtl list shows what there is.")
-    saved = build(Settings, read_json(folder / SETTINGS))
-    settings = saved.model_copy(update={"address": address or saved.address})
+    given = {"address": address, "storage": storage, "tracking_uri": tracking_uri}
+    changes = {key: value for key, value in given.items() if value is not None}
+    settings = saved_settings(check_name(name), storage, tracking_uri).model_copy(update=changes)
     plan = Plan.make(load_problem(problem or settings.problem), settings)
     reachable(plan.tracking_uri)
     with _Cluster(settings, own_module=":" in settings.problem):
@@ -213,13 +220,15 @@ def resume(name: str, *, address: str | None = None, problem: Problem | None = N
             )
         tuner = tune.Tuner.restore(str(plan.folder), _trainable(plan), resume_errored=False)
         assert tuner._local_tuner is not None
+        halving = tuner._local_tuner._tune_config.scheduler
+        assert isinstance(halving, FairHalving)
         callbacks = tuner._local_tuner._run_config.callbacks or []
         tracker = next(callback for callback in callbacks if isinstance(callback, Tracker))
         screen = next(callback for callback in callbacks if isinstance(callback, Screen))
-        return _fit(plan, tuner, tracker, screen)
+        return _fit(plan, tuner, halving, tracker, screen)
 
 
-def _fit(plan: Plan, tuner: tune.Tuner, tracker: Tracker, screen: Screen) -> SearchResult:
+def _fit(plan: Plan, tuner: tune.Tuner, scheduler: FairHalving, tracker: Tracker, screen: Screen) -> SearchResult:
     settings = plan.settings
     parent_tags = {names.OBJECTIVE: str(plan.objective), names.PROBLEM: settings.problem}
     with _logged_to(plan.folder / LOG):
@@ -229,7 +238,7 @@ def _fit(plan: Plan, tuner: tune.Tuner, tracker: Tracker, screen: Screen) -> Sea
         try:
             grid = tuner.fit()
             ended = sum(trial.status in ("TERMINATED", "ERROR") for trial in grid._experiment_analysis.trials)
-            complete = ended >= plan.total or settings.time_budget is not None
+            complete = ended >= plan.total or scheduler.time_is_up
         finally:
             screen.close()
             tracker.flush()

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 import ray
+from mlflow import MlflowClient
+from ray import cloudpickle
 
 import tune_mtl
 from tests.search.records import check_records
@@ -217,6 +219,21 @@ def test_removing_a_search(home):
         tune_mtl.best("gone")
 
 
+def test_a_time_budget_ends_a_search_and_storage_may_be_anywhere(tmp_path):
+    given = {"strategies": ["sus"], "samples": 400, "scheduler": "none", "max_epochs": 2}
+    first = tune_mtl.search(PROBLEM, name="timed", storage=str(tmp_path / "far"), time_budget=20, **given)
+    assert first.complete
+    assert first.folder.parent == tmp_path / "far"
+    done = len(first.trials())
+    assert 0 < done < 400
+    check_records("timed", trials=done)
+    assert len(tune_mtl.resume("timed").trials()) == done
+    from tune_mtl.searching.manage import remove
+
+    remove("timed")
+    assert not first.folder.exists()
+
+
 SLOW_PROBLEM = """
 import time
 from tests.toys import toy_problem
@@ -294,3 +311,15 @@ def test_killed_and_resumed_nothing_is_lost_or_doubled(tmp_path):
     assert {run.data.tags[names.TRIAL_ID] for run in children} == {f"{index:04d}" for index in range(9)}
     frame = tune_mtl.trials("killed", tracking_uri=uri)
     assert frame["strategy"].value_counts().to_dict() == {"sus": 3, "ius": 3, "io": 3}
+    for strategy, rung in lowest_rungs(log).items():
+        runs = [run.info.run_id for run in children if run.data.params["strategy"] == strategy]
+        histories = [MlflowClient(uri).get_metric_history(run_id, "val/loss") for run_id in runs]
+        assert rung == sorted(history[0].value for history in histories)
+
+
+def lowest_rungs(folder: Path) -> dict[str, list[float]]:
+    """What the last snapshot holds in each strategy's lowest rung: every trial's loss after the first epoch."""
+    newest = max(folder.glob("callback-states-*.pkl"), key=lambda path: path.name)
+    states = cloudpickle.loads(newest.read_bytes()).values()
+    (rungs,) = (state for state in states if isinstance(state, dict) and "sus" in state)
+    return {strategy: sorted(-value for value in saved["rungs"][0][-1].values()) for strategy, saved in rungs.items()}

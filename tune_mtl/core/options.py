@@ -1,7 +1,7 @@
 """Typed records of options, one per owner, and their flat names: ``owner_option``."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -16,6 +16,9 @@ class Options(BaseModel):
     def flat(self, owner: str) -> dict[str, Any]:
         """``{owner_option: value}`` for the values that differ from their defaults."""
         return {f"{owner}_{name}": value for name, value in self.model_dump(exclude_defaults=True).items()}
+
+
+_Record = TypeVar("_Record", bound=Options)
 
 
 def flat_names(owners: Mapping[str, type[Options]]) -> dict[str, tuple[str, str]]:
@@ -39,7 +42,7 @@ def read_options(flat: Mapping[str, Any], owners: Mapping[str, type[Options]]) -
     return {owner: build(record, values[owner], f"{owner}_") for owner, record in owners.items()}
 
 
-def build(record: type[Options], values: Mapping[str, Any], prefix: str = "") -> Any:
+def build(record: type[_Record], values: Mapping[str, Any], prefix: str = "") -> _Record:
     """``record(**values)``, its validation errors as one clear line."""
     try:
         return record(**values)

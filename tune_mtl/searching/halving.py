@@ -1,5 +1,7 @@
 """Who is stopped: Ray's asynchronous successive halving, with rungs of their own for each strategy."""
 
+import math
+import time
 from typing import TYPE_CHECKING, Any
 
 from ray.tune import Callback
@@ -20,12 +22,23 @@ class FairHalving(FIFOScheduler):
     Args:
         strategies: Who gets rungs; trials of one strategy compete among themselves only. None: nobody is stopped.
         balanced: Whether each strategy has its own rungs (else all share one set).
+        time_budget: Seconds, from the first trial's start, after which trials end at their next evaluation and no other
+            starts. Ray's own budget cuts trials off without a last checkpoint or an outcome.
     """
 
     def __init__(
-        self, strategies: tuple[str, ...] | None, objective: Objective, *, epochs: int, grace: int, balanced: bool
+        self,
+        strategies: tuple[str, ...] | None,
+        objective: Objective,
+        *,
+        epochs: int,
+        grace: int,
+        balanced: bool,
+        time_budget: float | None = None,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
+        self._time_budget = math.inf if time_budget is None else time_budget
+        self._started: float | None = None
         self._balanced = balanced
         keys = () if strategies is None else strategies if balanced else ("",)
         self.rungs = {
@@ -41,6 +54,11 @@ class FairHalving(FIFOScheduler):
         }
         self._ended = False
 
+    @property
+    def time_is_up(self) -> bool:
+        """Whether the time budget is spent."""
+        return self._started is not None and time.monotonic() - self._started >= self._time_budget
+
     def _of(self, trial: Trial) -> ASHAScheduler | None:
         return self.rungs.get(trial.config["strategy"] if self._balanced else "")
 
@@ -51,8 +69,10 @@ class FairHalving(FIFOScheduler):
             scheduler.on_trial_add(tune_controller, trial)
 
     def on_trial_result(self, tune_controller: "TuneController", trial: Trial, result: dict[str, Any]) -> str:
-        """Stop what is in the lower part of its rung."""
+        """Stop what is in the lower part of its rung, and everything once the time is up."""
         scheduler = self._of(trial)
+        if self.time_is_up:
+            return str(FIFOScheduler.STOP)
         if scheduler is None or result.get("done"):
             return str(FIFOScheduler.CONTINUE)
         return str(scheduler.on_trial_result(tune_controller, trial, result))
@@ -85,6 +105,14 @@ class FairHalving(FIFOScheduler):
         if self._ended and hasattr(tune_controller, "checkpoint"):
             self._ended = False
             tune_controller.checkpoint(force=True)
+        if self._started is None:
+            self._started = time.monotonic()
+        if self.time_is_up:
+            tune_controller._search_alg.set_finished()  # type: ignore[no-untyped-call]
+            for trial in tune_controller.get_live_trials():  # type: ignore[no-untyped-call]
+                if trial.status == Trial.PENDING:
+                    tune_controller._schedule_trial_stop(trial)
+            return None
         return super().choose_trial_to_run(tune_controller)
 
 

@@ -4,14 +4,22 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections import Counter
 from dataclasses import dataclass
+from pathlib import Path
 
 from tune_mtl.best import BestTrial, all_searches, best, find_search
 from tune_mtl.core.errors import UserError
+from tune_mtl.core.options import build
+from tune_mtl.searching.settings import Settings
 from tune_mtl.tracking import names
 from tune_mtl.tracking.runs import search_runs
 from tune_mtl.tracking.store import artifact_root, check_name, client, reachable, searches_folder, tracking_uri
+from tune_mtl.training.trial import read_json
+
+SETTINGS = "search.json"
+"""A search's settings: in its folder, and an artifact of its run."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +51,20 @@ def summaries(given_uri: str | None = None) -> list[SearchSummary]:
     return found
 
 
+def saved_settings(name: str, storage: str | None, given_uri: str | None) -> Settings:
+    """What a search was asked for: from its folder, or from its run in MLflow where the folder is elsewhere.
+
+    Raises:
+        UserError: if there is no such search.
+    """
+    folder = (searches_folder() if storage is None else Path(storage)) / name
+    if (folder / SETTINGS).exists():
+        return build(Settings, read_json(folder / SETTINGS))
+    _, of, parent = find_search(name, given_uri)
+    with tempfile.TemporaryDirectory() as scratch:
+        return build(Settings, read_json(Path(of.download_artifacts(parent.info.run_id, SETTINGS, scratch))))
+
+
 def remove(name: str, given_uri: str | None = None) -> int:
     """Delete the runs of a search and its folder; returns how many runs.
 
@@ -50,10 +72,11 @@ def remove(name: str, given_uri: str | None = None) -> int:
         UserError: if there is no such search.
     """
     _, of, parent = find_search(check_name(name), given_uri)
+    storage = saved_settings(name, None, given_uri).storage
     runs = [parent, *search_runs(of, [parent.info.experiment_id], name, "trial")]
     for run in runs:
         of.delete_run(run.info.run_id)
-    shutil.rmtree(searches_folder() / name, ignore_errors=True)
+    shutil.rmtree((searches_folder() if storage is None else Path(storage)) / name, ignore_errors=True)
     return len(runs)
 
 
