@@ -4,7 +4,8 @@ import importlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from search_spaces.space import Choice, Dimension, LogRange, Space, check_known
+from search_spaces.space import Choice, Dimension, LogRange, Range, Space, check_known
+from tune_mtl.core.options import Tunable
 from tune_mtl.problems.registry import problems
 from tune_mtl.strategies.registry import StrategyInfo, registry
 
@@ -28,12 +29,25 @@ def own_dimensions(info: StrategyInfo, tasks: list[str], counts: tuple[int, ...]
     return own
 
 
+def tunable_dimensions(info: StrategyInfo) -> dict[str, Dimension]:
+    """The options of a strategy that its record marks as worth searching."""
+    return {f"{info.name}_{option}": dimension(mark) for option, mark in info.options.marked(Tunable).items()}
+
+
+def dimension(mark: Tunable) -> Dimension:
+    """A mark as a dimension."""
+    if mark.low is None or mark.high is None:
+        return Choice(mark.values)
+    return LogRange(mark.low, mark.high) if mark.log else Range(mark.low, mark.high)
+
+
 def make_spaces(
     tasks: list[str], *, paper_lr: LogRange, wide_lr: LogRange, counts: tuple[int, ...] | None = None
 ) -> dict[str, Space]:
     """``paper``: the paper's protocol, a grid on three seeds. ``wide``: everything, for a guided search."""
     counts = counts or group_counts(len(tasks))
     per_strategy = {name: own_dimensions(info, tasks, counts) for name, info in registry.items()}
+    with_options = {name: {**own, **tunable_dimensions(registry[name])} for name, own in per_strategy.items()}
     return {
         "paper": Space(
             name="paper",
@@ -42,7 +56,7 @@ def make_spaces(
             per_strategy=per_strategy,
             seeds=PAPER_SEEDS,
         ),
-        "wide": Space(name="wide", strategies=PAPER_STRATEGIES, dimensions={"lr": wide_lr}, per_strategy=per_strategy),
+        "wide": Space(name="wide", strategies=PAPER_STRATEGIES, dimensions={"lr": wide_lr}, per_strategy=with_options),
     }
 
 

@@ -1,6 +1,7 @@
 """Typed records of options, one per owner, and their flat names: ``owner_option``."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -8,10 +9,37 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from tune_mtl.core.errors import UserError, did_you_mean
 
 
+@dataclass(frozen=True)
+class Tunable:
+    """Marks an option as worth searching: between two numbers (``log``: by order of magnitude), or among values."""
+
+    low: float | None = None
+    high: float | None = None
+    log: bool = False
+    values: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True)
+class ShareOfRun:
+    """Marks an option counted in mini-batches: a trial that does not give it takes this share of its own length."""
+
+    share: float
+
+
+_Mark = TypeVar("_Mark", Tunable, ShareOfRun)
+
+
 class Options(BaseModel):
     """A frozen, validated record; its fields are the options of one owner (a strategy, an optimizer, ...)."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    @classmethod
+    def marked(cls, mark: type[_Mark]) -> dict[str, _Mark]:
+        """The options that carry such a mark, with it."""
+        return {
+            name: found for name, info in cls.model_fields.items() for found in info.metadata if isinstance(found, mark)
+        }
 
     def flat(self, owner: str) -> dict[str, Any]:
         """``{owner_option: value}`` for the values that differ from their defaults."""

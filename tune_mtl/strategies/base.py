@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -11,10 +11,10 @@ from torch.optim import Optimizer
 
 from tune_mtl.core.errors import UserError, did_you_mean
 from tune_mtl.core.model import MultiTaskModel
-from tune_mtl.core.nested import Nested, map_tensors, row_count
+from tune_mtl.core.nested import Nested, map_tensors, row_count, tensors
 from tune_mtl.core.task import Task
+from tune_mtl.strategies.info import StrategyInfo
 from tune_mtl.strategies.recipe import Recipe
-from tune_mtl.strategies.registry import StrategyInfo
 
 Losses: TypeAlias = dict[str, Tensor]
 
@@ -32,6 +32,7 @@ class Strategy(ABC):
     """Turns mini-batches into updates of ``model``.
 
     Attributes:
+        info: Its record.
         model: What is trained and predicts; the model given, unless the strategy needs a network of its own (`stl`).
         tasks: By name, in the problem's order.
         groups: The tasks that step together, in the order of their steps.
@@ -40,9 +41,10 @@ class Strategy(ABC):
         updates: How many steps they gave.
     """
 
-    info: ClassVar[StrategyInfo]
-
-    def __init__(self, model: MultiTaskModel, tasks: Sequence[Task], groups: list[list[str]], recipe: Recipe) -> None:
+    def __init__(
+        self, info: StrategyInfo, model: MultiTaskModel, tasks: Sequence[Task], groups: list[list[str]], recipe: Recipe
+    ) -> None:
+        self.info = info
         self.model = self.own_model(model, [task.name for task in tasks])
         self.tasks = {task.name: task for task in tasks}
         self.groups = groups
@@ -94,19 +96,35 @@ class Strategy(ABC):
         """The model's predictions in the recipe's precision, as float32 or wider."""
         if self.recipe.autocast is None:
             return self.model(inputs, tasks)  # type: ignore[no-any-return]
-        with torch.autocast(next(self.model.parameters()).device.type, dtype=self.recipe.autocast):
+        with self._lower_precision():
             predictions = self.model(inputs, tasks)
         return map_tensors(_widened, predictions)  # type: ignore[no-any-return]
+
+    def _lower_precision(self) -> torch.autocast:
+        device = next(self.model.parameters()).device.type
+        return torch.autocast(device, dtype=self.recipe.autocast, enabled=self.recipe.autocast is not None)
 
     def losses(self, tasks: Iterable[str], batch: Labelled) -> Losses:
         """Differentiable, unweighted losses of those of ``tasks`` that have labels here."""
         labelled = [task for task in tasks if task in batch.rows]
         if not labelled:
             return {}
-        predictions = self.forward(batch.inputs, labelled)
+        return self._losses_of(self.forward(batch.inputs, labelled), batch)
+
+    def shared_losses(self, batch: Labelled) -> tuple[list[Tensor], Losses]:
+        """The trunk's output (those of its tensors that have a gradient), and the losses of all labelled tasks."""
+        if not batch.rows:
+            return [], {}
+        with self._lower_precision():
+            features = self.model.trunk(batch.inputs)
+            predictions = {task: self.model.heads[task](features) for task in batch.rows}
+        losses = self._losses_of(map_tensors(_widened, predictions), batch)
+        return [tensor for tensor in tensors(features) if tensor.requires_grad], losses
+
+    def _losses_of(self, predictions: Mapping[str, Nested], batch: Labelled) -> Losses:
         return {
-            task: self.tasks[task].loss_on(predictions[task], batch.targets[task], batch.rows[task])
-            for task in labelled
+            task: self.tasks[task].loss_on(prediction, batch.targets[task], batch.rows[task])
+            for task, prediction in predictions.items()
         }
 
     def update(self, optimizer: Optimizer, group: Iterable[str], batch: Labelled) -> Losses:
@@ -119,9 +137,13 @@ class Strategy(ABC):
             self.apply(optimizer)
         return {task: loss.detach() for task, loss in losses.items()}
 
+    def weighted(self, task: str, loss: Tensor) -> Tensor:
+        """The loss times the task's weight."""
+        return loss if self.weights[task] == 1.0 else self.weights[task] * loss
+
     def total(self, losses: Losses) -> Tensor:
         """The weighted sum, in the tasks' order."""
-        terms = [loss if self.weights[task] == 1.0 else self.weights[task] * loss for task, loss in losses.items()]
+        terms = [self.weighted(task, loss) for task, loss in losses.items()]
         total = terms[0]
         for term in terms[1:]:
             total = total + term

@@ -3,7 +3,6 @@
 from torch.optim import Optimizer
 
 from tune_mtl.strategies.base import Labelled, Losses, Strategy
-from tune_mtl.strategies.registry import registry
 
 
 class IndividualOptimizers(Strategy):
@@ -11,8 +10,6 @@ class IndividualOptimizers(Strategy):
 
     Group l steps from the weights that group l-1 left:  w <- w - lr * m_l(sum of its tasks' gradients at w).
     """
-
-    info = registry["io"]
 
     def make_optimizers(self) -> list[Optimizer]:
         """One per group, over the trunk and the group's heads."""

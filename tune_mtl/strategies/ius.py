@@ -3,7 +3,6 @@
 from torch.optim import Optimizer
 
 from tune_mtl.strategies.base import Labelled, Losses, Strategy
-from tune_mtl.strategies.registry import registry
 
 
 class IndividualUpdateSteps(Strategy):
@@ -12,8 +11,6 @@ class IndividualUpdateSteps(Strategy):
     Group l steps from the weights that group l-1 left:  w <- w - lr * m(sum of its tasks' gradients at w),
     where the moments m have seen all groups' gradients on the trunk, and each head only its own.
     """
-
-    info = registry["ius"]
 
     def make_optimizers(self) -> list[Optimizer]:
         """One, over everything; weights without a gradient (other groups' heads) are left alone by its step."""

@@ -71,6 +71,8 @@ def make_strategy(
     for task in names:
         if task not in model.heads:
             raise UserError(f"task '{task}' has no head: the model's heads are {', '.join(model.heads) or 'none'}.")
+    if len(names) < info.needs_tasks:
+        raise UserError(f"strategy '{name}' needs at least {info.needs_tasks} tasks, got {len(names)}.")
     named = optimizer if isinstance(optimizer, str) else None
     records = read_options(options, option_owners(info, named, schedule))
     if isinstance(optimizer, str):
@@ -87,7 +89,7 @@ def make_strategy(
         autocast=autocast,
     )
     count = default_groups(info, len(names)) if groups is None else groups
-    return strategy_class(info)(model, tasks, make_groups(names, count, seed), recipe)
+    return strategy_class(info)(info, model, tasks, make_groups(names, count, seed), recipe)
 
 
 def option_owners(info: StrategyInfo, optimizer: str | None, schedule: str) -> dict[str, type[Options]]:

@@ -1,14 +1,17 @@
 """The options of strategies and named optimizers: one typed record per owner. Imports no torch."""
 
 from collections.abc import Mapping
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from tune_mtl.core.options import Options
+from tune_mtl.core.options import Options, ShareOfRun, Tunable
 
 _Rate = Annotated[float, Field(ge=0, lt=1)]
 _NonNegative = Annotated[float, Field(ge=0)]
+_Positive = Annotated[float, Field(gt=0)]
+_Share = Annotated[float, Field(ge=0, le=1)]
+_Count = Annotated[int, Field(ge=1)]
 
 
 class NoOptions(Options):
@@ -19,6 +22,125 @@ class ScalarOptions(Options):
     """Fixed task weights, multiplied with each task's own ``weight``; tasks not named keep 1."""
 
     weights: Mapping[str, _NonNegative] = {}
+
+
+class GradNormOptions(Options):
+    """GradNorm.
+
+    ``alpha``: how strongly slow tasks are pulled up. ``layer``: the trunk's module at whose weights gradients are
+    compared; default: its last convolution, else its last layer with weights.
+    """
+
+    alpha: Annotated[float, Field(ge=0), Tunable(0.1, 3.0, log=True)] = 1.5
+    layer: str | None = None
+
+
+class MaximumRoamingOptions(Options):
+    """Maximum Roaming.
+
+    ``sigma``: the share of channels that each task uses. ``updates_end``: the mini-batch by which every task has used
+    every channel. ``update_size``: channels swapped at once. ``accumulate``: one step on all tasks' gradients instead
+    of one step per task.
+    """
+
+    sigma: Annotated[float, Field(gt=0, le=1), Tunable(0.3, 0.95)] = 0.8
+    updates_end: Annotated[int, Field(ge=1), ShareOfRun(1 / 3)]
+    update_size: _Count = 1
+    accumulate: bool = False
+
+
+class SelectiveOptions(Options):
+    """Selective task group updates.
+
+    ``rate``: of the affinities' exponential average. ``warmup``: mini-batches before the first regrouping. ``every``:
+    mini-batches between regroupings.
+    """
+
+    rate: Annotated[float, Field(gt=0, le=1), Tunable(1e-4, 1e-1, log=True)] = 1e-3
+    warmup: Annotated[int, Field(ge=1), ShareOfRun(0.1)]
+    every: _Count = 50
+
+
+class AlignedMTLOptions(Options):
+    """Aligned-MTL: which singular value the others are scaled to."""
+
+    scale_mode: Annotated[Literal["min", "median", "rmse"], Tunable(values=("min", "median", "rmse"))] = "min"
+
+
+class CAGradOptions(Options):
+    """CAGrad: ``c`` is the reach around the mean gradient."""
+
+    c: Annotated[float, Field(ge=0), Tunable(0.1, 0.9)] = 0.4
+    norm_eps: _Positive = 1e-4
+
+
+class JacobianWeightsOptions(Options):
+    """Weights of the gradients; tasks not named keep 1."""
+
+    weights: Mapping[str, _NonNegative] = {}
+
+
+class ExcessMTLOptions(Options):
+    """ExcessMTL: the step of the weights' update, and mini-batches of equal weights before it."""
+
+    robust_step_size: Annotated[float, Field(gt=0), Tunable(1e-3, 1.0, log=True)] = 1.0
+    n_warmup_steps: Annotated[int, Field(ge=0)] = 0
+
+
+class FairGradOptions(Options):
+    """FairGrad: 0 is utilitarian, 1 proportional, large is max-min fairness."""
+
+    alpha: Annotated[float, Field(gt=0), Tunable(0.5, 10.0, log=True)] = 2.0
+    max_iters: _Count | None = None
+
+
+class GradDropOptions(Options):
+    """GradDrop: the share of every gradient that passes undropped."""
+
+    leak: Annotated[float, Field(ge=0, le=1), Tunable(0.0, 0.9)] = 0.0
+
+
+class GradVacOptions(Options):
+    """GradVac: the rate of the similarities' exponential average."""
+
+    beta: Annotated[float, Field(ge=0, le=1), Tunable(1e-3, 0.9, log=True)] = 0.5
+    eps: _NonNegative = 1e-8
+
+
+class KrumOptions(Options):
+    """Krum: gradients distrusted, and gradients averaged."""
+
+    n_byzantine: Annotated[int, Field(ge=0)] = 0
+    n_selected: _Count = 1
+
+
+class MGDAOptions(Options):
+    """MGDA: when Frank-Wolfe stops."""
+
+    epsilon: _Positive = 1e-5
+    max_iters: _Count = 250
+
+
+class NashMTLOptions(Options):
+    """Nash-MTL: the longest step, and how often and how long it bargains."""
+
+    max_norm: _NonNegative = 1.0
+    update_weights_every: Annotated[int, Field(ge=1), Tunable(values=(1, 10, 50))] = 1
+    optim_niter: _Count = 20
+
+
+class PCDOptions(Options):
+    """PCD: the share of progress guaranteed to all but the first task; the rate of the norms' exponential average."""
+
+    tau: Annotated[float, Field(ge=0, le=1), Tunable(1e-3, 0.5, log=True)] = 0.02
+    beta: _Rate = 0.999
+    eps: _Positive = 1e-8
+
+
+class TrimmedMeanOptions(Options):
+    """Trimmed mean: values dropped at each end."""
+
+    trim_number: Annotated[int, Field(ge=0)] = 0
 
 
 class AdamOptions(Options):

@@ -1,49 +1,10 @@
 """The strategies as plain records: what help texts, validation and search spaces know of them. Imports no torch."""
 
-import importlib
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
-
 from tune_mtl.core.errors import UserError, did_you_mean
+from tune_mtl.strategies.info import StrategyInfo, options_record
+from tune_mtl.strategies.torchjd_family import AGGREGATORS
 
-if TYPE_CHECKING:
-    from tune_mtl.core.options import Options
-
-
-def options_record(name: str) -> "type[Options]":
-    """A record of `strategies.options`, loaded when it is asked for: listing strategies need not know it."""
-    return cast("type[Options]", getattr(importlib.import_module("tune_mtl.strategies.options"), name))
-
-
-@dataclass(frozen=True, kw_only=True)
-class StrategyInfo:
-    """What there is to know about a strategy without running it.
-
-    Attributes:
-        name: In configs, flags and MLflow.
-        title: For people.
-        rule: What one mini-batch does, in a line.
-        implementation: ``module:class``, loaded when the strategy is made.
-        has_groups: Whether ``groups`` is one of its settings (default: one group per task).
-        shares_trunk: Whether tasks share weights; path statistics exist only then.
-        options_record: The name of the record of its own options, in `strategies.options`.
-        reference: Where it comes from.
-    """
-
-    name: str
-    title: str
-    rule: str
-    implementation: str
-    has_groups: bool = False
-    shares_trunk: bool = True
-    options_record: str = "NoOptions"
-    reference: str = "Pascal et al., Improved optimization strategies for deep Multi-Task Networks"
-
-    @property
-    def options(self) -> "type[Options]":
-        """The record of its own options, ``<name>_<option>`` in a config."""
-        return options_record(self.options_record)
-
+__all__ = ["StrategyInfo", "options_record", "registry", "strategy_info", "with_groups"]
 
 _INFOS = (
     StrategyInfo(
@@ -58,6 +19,8 @@ _INFOS = (
         rule="one step per group on the same mini-batch, all through one optimizer",
         implementation="tune_mtl.strategies.ius:IndividualUpdateSteps",
         has_groups=True,
+        forwards="G",
+        backwards="G",
     ),
     StrategyInfo(
         name="io",
@@ -65,12 +28,16 @@ _INFOS = (
         rule="one step per group on the same mini-batch, each with its own optimizer state",
         implementation="tune_mtl.strategies.io:IndividualOptimizers",
         has_groups=True,
+        forwards="G",
+        backwards="G",
+        memory="optimizer state per group (G x trunk)",
     ),
     StrategyInfo(
         name="scalar",
         title="Fixed task weights",
         rule="one step on a weighted sum of all task losses",
         implementation="tune_mtl.strategies.scalar:ScalarWeights",
+        family="baselines",
         options_record="ScalarOptions",
         reference="Xin et al. 2022, Do Current Multi-Task Optimization Methods Even Help?",
     ),
@@ -79,9 +46,81 @@ _INFOS = (
         title="Single-task reference",
         rule="one network per task, each trained on its own loss",
         implementation="tune_mtl.strategies.stl:SingleTask",
+        family="baselines",
         shares_trunk=False,
+        forwards="N",
+        backwards="N",
+        memory="a network and optimizer state per task",
         reference="the reference of Delta-m",
     ),
+    StrategyInfo(
+        name="gradnorm",
+        title="GradNorm",
+        rule="one step on a weighted sum whose weights balance the tasks' gradient norms and training rates",
+        implementation="tune_mtl.strategies.gradnorm:GradNorm",
+        family="baselines",
+        options_record="GradNormOptions",
+        backwards="1, and N down to one layer",
+        memory="one gradient of that layer",
+        reference="Chen et al. 2018, GradNorm: Gradient Normalization for Adaptive Loss Balancing",
+    ),
+    StrategyInfo(
+        name="pcgrad",
+        title="PCGrad",
+        rule="one step on the sum of gradients, each projected off those it conflicts with",
+        implementation="tune_mtl.strategies.jacobian:JacobianDescent",
+        family="baselines",
+        backwards="N",
+        memory="one Jacobian row per task (N x trunk)",
+        reference="Yu et al. 2020, Gradient Surgery for Multi-Task Learning",
+    ),
+    StrategyInfo(
+        name="mgda_ub",
+        title="MGDA-UB",
+        rule="one step on the weighted sum with the shortest gradient at the trunk's output",
+        implementation="tune_mtl.strategies.mgda_ub:UpperBoundDescent",
+        family="baselines",
+        memory="one gradient of the trunk's output per task",
+        reference="Sener and Koltun 2018, Multi-Task Learning as Multi-Objective Optimization",
+    ),
+    StrategyInfo(
+        name="mr",
+        title="Maximum Roaming",
+        rule="one step per task through its own share of each convolution's channels, which roams over all of them",
+        implementation="tune_mtl.strategies.mr:MaximumRoaming",
+        family="baselines",
+        options_record="MaximumRoamingOptions",
+        forwards="N",
+        backwards="N",
+        memory="one bit per task and channel",
+        needs_convolutions=True,
+        compiles=False,
+        reference="Pascal et al. 2021, Maximum Roaming Multi-Task Learning",
+    ),
+    StrategyInfo(
+        name="adatask",
+        title="AdaTask",
+        rule="all groups' gradients at the same weights, each applied through its own optimizer state",
+        implementation="tune_mtl.strategies.adatask:AdaTask",
+        family="later work",
+        has_groups=True,
+        backwards="G",
+        memory="optimizer state and a gradient per group (2 G x trunk and more)",
+        reference="Yang et al. 2023, AdaTask: A Task-aware Adaptive Learning Rate Approach",
+    ),
+    StrategyInfo(
+        name="selective",
+        title="Selective task group updates",
+        rule="one step per group in random order through one optimizer, tasks regrouped by how they help each other",
+        implementation="tune_mtl.strategies.selective:SelectiveGroups",
+        family="later work",
+        options_record="SelectiveOptions",
+        forwards="G + 1",
+        backwards="G",
+        memory="N x N affinities",
+        reference="Jeong and Yoon 2025, Selective Task Group Updates for Multi-Task Optimization",
+    ),
+    *AGGREGATORS,
 )
 
 registry: dict[str, StrategyInfo] = {info.name: info for info in _INFOS}

@@ -5,19 +5,19 @@ from collections.abc import Sequence
 from tune_mtl.core.errors import UserError, did_you_mean
 from tune_mtl.core.model import MultiTaskModel
 from tune_mtl.core.task import Task
+from tune_mtl.strategies.info import StrategyInfo
 from tune_mtl.strategies.options import ScalarOptions
 from tune_mtl.strategies.recipe import Recipe
-from tune_mtl.strategies.registry import registry
 from tune_mtl.strategies.sus import SharedUpdateSteps
 
 
 class ScalarWeights(SharedUpdateSteps):
     """SUS on a weighted sum: w <- w - lr * m(sum_k a_k c_k g_k(w)), a_k fixed by ``scalar_weights``."""
 
-    info = registry["scalar"]
-
-    def __init__(self, model: MultiTaskModel, tasks: Sequence[Task], groups: list[list[str]], recipe: Recipe) -> None:
-        super().__init__(model, tasks, groups, recipe)
+    def __init__(
+        self, info: StrategyInfo, model: MultiTaskModel, tasks: Sequence[Task], groups: list[list[str]], recipe: Recipe
+    ) -> None:
+        super().__init__(info, model, tasks, groups, recipe)
         options = recipe.options
         assert isinstance(options, ScalarOptions)
         for task, weight in options.weights.items():

@@ -8,7 +8,7 @@ from typing import Annotated, Any, TypeAlias
 from pydantic import Field
 
 from tune_mtl.core.errors import UserError, did_you_mean
-from tune_mtl.core.options import Options
+from tune_mtl.core.options import Options, ShareOfRun
 
 Scale: TypeAlias = Callable[[int], float]
 """The factor at a mini-batch, counted from 0: all updates on one mini-batch see the same."""
@@ -21,7 +21,7 @@ class ConstantOptions(Options):
 class CosineOptions(Options):
     """From 1 to ``final`` along half a cosine over ``steps`` mini-batches (a trial fills in its own length)."""
 
-    steps: Annotated[int, Field(ge=1)]
+    steps: Annotated[int, Field(ge=1), ShareOfRun(1.0)]
     final: Annotated[float, Field(ge=0, le=1)] = 0.0
 
 

@@ -10,7 +10,6 @@ from torch.optim import Optimizer
 from tune_mtl.core.model import Heads, MultiTaskModel
 from tune_mtl.core.nested import Nested
 from tune_mtl.strategies.base import Labelled, Losses, Strategy
-from tune_mtl.strategies.registry import registry
 
 
 class SingleTaskNetworks(MultiTaskModel):
@@ -32,8 +31,6 @@ class SingleTask(Strategy):
 
     w_k <- w_k - lr * m_k(c_k g_k(w_k)), for each task k.
     """
-
-    info = registry["stl"]
 
     @classmethod
     def own_model(cls, model: MultiTaskModel, tasks: Sequence[str]) -> MultiTaskModel:

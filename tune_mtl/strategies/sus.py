@@ -3,7 +3,6 @@
 from torch.optim import Optimizer
 
 from tune_mtl.strategies.base import Labelled, Losses, Strategy
-from tune_mtl.strategies.registry import registry
 
 
 class SharedUpdateSteps(Strategy):
@@ -11,8 +10,6 @@ class SharedUpdateSteps(Strategy):
 
     w <- w - lr * m(sum_k c_k g_k(w)).
     """
-
-    info = registry["sus"]
 
     def make_optimizers(self) -> list[Optimizer]:
         """One, over everything."""

@@ -11,7 +11,7 @@ from pydantic import Field, field_validator, model_validator
 from tune_mtl.core.errors import UserError, did_you_mean
 from tune_mtl.core.grouping import make_groups
 from tune_mtl.core.objective import Objective
-from tune_mtl.core.options import Options, build, flat_names, read_options
+from tune_mtl.core.options import Options, ShareOfRun, build, flat_names, read_options
 from tune_mtl.core.problem import Problem
 from tune_mtl.strategies.make import check_groups_allowed, check_learning_rate, option_owners
 from tune_mtl.strategies.optimizers import optimizer_info, optimizers
@@ -95,7 +95,12 @@ class Config(Options):
 
     def strategy_options_for(self, mini_batches: int) -> dict[str, Any]:
         """Flat options of ``make_strategy``, for a run of so many mini-batches."""
-        length = {"cosine_steps": mini_batches} if self.schedule == "cosine" else {}
+        owners = option_owners(strategy_info(self.strategy), self.optimizer, self.schedule)
+        length = {
+            f"{owner}_{option}": max(1, round(mark.share * mini_batches))
+            for owner, record in owners.items()
+            for option, mark in record.marked(ShareOfRun).items()
+        }
         return length | {key: value for key, value in self.options.items() if not key.startswith(_MODEL)}
 
     def as_dict(self) -> dict[str, Any]:
@@ -139,6 +144,10 @@ def resolve(problem: Problem, given: Mapping[str, Any], name: str | None = None)
         make_groups(tasks, count, config.seed)
         config = config.model_copy(update={"groups": count})
     optimizer_info(config.optimizer)
+    if config.compile and not info.compiles:
+        raise UserError(
+            f"strategy '{info.name}' cannot be compiled: its masks move while it trains. Drop --compile."
+        )
     _check_options(problem, config)
     return config
 

@@ -1,0 +1,119 @@
+"""GradNorm: task weights that learn to balance gradient norms."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.conv import _ConvNd
+from torch.optim import Optimizer
+
+from tune_mtl.core.errors import UserError, did_you_mean
+from tune_mtl.core.model import MultiTaskModel
+from tune_mtl.core.task import Task
+from tune_mtl.strategies.base import Labelled, Losses, Strategy
+from tune_mtl.strategies.info import StrategyInfo
+from tune_mtl.strategies.options import GradNormOptions
+from tune_mtl.strategies.recipe import Recipe
+
+_LEAST = 1e-6
+"""Weights are kept above this: a large step of theirs cannot turn a task into its opposite."""
+
+
+class GradNorm(Strategy):
+    """One step on ``sum_k a_k c_k L_k``; then the weights a take one of their own, to balance the tasks.
+
+    With W the weights of one layer, n_k = |c_k dL_k/dW|, G_k = a_k n_k, and r_k = (L_k / L_k(0)) / mean:
+    a <- a - lr * m(d/da sum_k |G_k - mean(G) r_k^alpha|), the target held constant; then a is scaled to sum to N.
+    The derivative is sign(G_k - target_k) n_k, so no second backward pass is needed. The weights' step is no update of
+    the network: it counts neither as one nor in its path.
+    """
+
+    def __init__(
+        self, info: StrategyInfo, model: MultiTaskModel, tasks: Sequence[Task], groups: list[list[str]], recipe: Recipe
+    ) -> None:
+        options = recipe.options
+        assert isinstance(options, GradNormOptions)
+        self._alpha = options.alpha
+        self._layer = balanced_layer(model.trunk, options.layer)
+        self.balance = nn.Parameter(torch.ones(len(tasks), dtype=torch.float64, device=self._layer.device))
+        self._first = torch.full_like(self.balance, torch.nan, requires_grad=False)
+        super().__init__(info, model, tasks, groups, recipe)
+
+    def make_optimizers(self) -> list[Optimizer]:
+        """One over everything, and one of the same kind over the weights."""
+        return [self.recipe.optimizer(self.trainable(self.tasks)), self.recipe.optimizer([self.balance])]
+
+    def learn(self, batch: Labelled) -> Losses:
+        """One update of the network, then one step of the weights."""
+        losses = self.losses(self.tasks, batch)
+        rows = {task: self.weighted(task, loss) for task, loss in losses.items() if loss.requires_grad}
+        if not rows:
+            return {task: loss.detach() for task, loss in losses.items()}
+        chosen = torch.tensor([index for index, task in enumerate(self.tasks) if task in rows])
+        chosen = chosen.to(self.balance.device, non_blocking=True)
+        norms = torch.stack([self._norm(loss) for loss in rows.values()]).double()
+        network, weights = self.optimizers
+        network.zero_grad()
+        balance = self.balance.detach()[chosen]
+        total = sum(balance[index].to(loss.dtype) * loss for index, loss in enumerate(rows.values()))
+        assert isinstance(total, Tensor)
+        total.backward()  # type: ignore[no-untyped-call]
+        self.balance.grad = self._slope(chosen, norms, torch.stack([losses[task].detach() for task in rows]).double())
+        self.apply(network)
+        weights.step()
+        with torch.no_grad():
+            self.balance.clamp_(min=_LEAST).mul_(len(self.tasks) / self.balance.sum())
+        return {task: loss.detach() for task, loss in losses.items()}
+
+    def _norm(self, loss: Tensor) -> Tensor:
+        (gradient,) = torch.autograd.grad(loss, self._layer, retain_graph=True, materialize_grads=True)
+        norm: Tensor = torch.linalg.vector_norm(gradient)
+        return norm
+
+    def _slope(self, chosen: Tensor, norms: Tensor, losses: Tensor) -> Tensor:
+        """The derivative of the balance loss, zero for tasks without labels here."""
+        first = self._first[chosen]
+        first = torch.where(first.isnan(), losses, first)
+        self._first[chosen] = first
+        ratios = losses / first
+        ratios = ratios / ratios.mean()
+        scaled = self.balance.detach()[chosen] * norms
+        slope = torch.zeros_like(self._first)
+        slope[chosen] = torch.sign(scaled - scaled.mean() * ratios**self._alpha) * norms
+        return slope
+
+    def state_dict(self) -> dict[str, Any]:
+        """With the weights and the first losses."""
+        return super().state_dict() | {"balance": self.balance.detach(), "first": self._first}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from ``state``."""
+        super().load_state_dict(state)
+        with torch.no_grad():
+            self.balance.copy_(state["balance"])
+        self._first.copy_(state["first"])
+
+
+def balanced_layer(trunk: nn.Module, name: str | None) -> nn.Parameter:
+    """The weights at which gradients are compared.
+
+    Raises:
+        UserError: if the trunk has no such layer, or none with trainable weights.
+    """
+    layers: dict[str, nn.Parameter] = {}
+    for path, module in trunk.named_modules():
+        weight = getattr(module, "weight", None)
+        if isinstance(weight, nn.Parameter) and weight.requires_grad:
+            layers[path] = weight
+    if name is not None:
+        if name not in layers:
+            raise UserError(f"gradnorm_layer '{name}' is no trunk layer with weights. {did_you_mean(name, layers)}")
+        return layers[name]
+    modules = dict(trunk.named_modules())
+    wide = {path: weight for path, weight in layers.items() if weight.ndim > 1}
+    convolutions = {path: weight for path, weight in wide.items() if isinstance(modules[path], _ConvNd)}
+    for found in (convolutions, wide, layers):
+        if found:
+            return list(found.values())[-1]
+    raise UserError("strategy 'gradnorm' needs a trunk with a trainable layer: there is nothing to balance at.")

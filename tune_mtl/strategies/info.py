@@ -1,0 +1,69 @@
+"""What a strategy's record says. Imports no torch."""
+
+import importlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+if TYPE_CHECKING:
+    from tune_mtl.core.options import Options
+
+PAPER = "Pascal et al., Improved optimization strategies for deep Multi-Task Networks"
+
+
+def options_record(name: str) -> "type[Options]":
+    """A record of `strategies.options`, loaded when it is asked for: listing strategies need not know it."""
+    return cast("type[Options]", getattr(importlib.import_module("tune_mtl.strategies.options"), name))
+
+
+@dataclass(frozen=True, kw_only=True)
+class StrategyInfo:
+    """What there is to know about a strategy without running it.
+
+    Costs are per mini-batch, with N tasks in G groups: passes through the trunk, and memory besides that of SUS.
+
+    Attributes:
+        name: In configs, flags and MLflow.
+        title: For people.
+        rule: What one mini-batch does, in a line.
+        implementation: ``module:class``, loaded when the strategy is made.
+        family: Which section of the documentation it belongs to.
+        has_groups: Whether ``groups`` is one of its settings (default: one group per task).
+        shares_trunk: Whether tasks share weights; path statistics exist only then.
+        options_record: The name of the record of its own options, in `strategies.options`.
+        forwards, backwards: Passes through the trunk.
+        memory: What it holds besides one copy of weights, gradients and optimizer state.
+        differs_from_sus: Why a single task is not trained as SUS trains it; empty where it is.
+        needs_tasks: The fewest tasks it works with.
+        needs_convolutions: Whether it works on the channels of trunk convolutions only.
+        compiles: Whether the trunk may be compiled.
+        extra: The extra of this package that installs what it needs besides.
+        reference: Where it comes from.
+    """
+
+    name: str
+    title: str
+    rule: str
+    implementation: str
+    family: str = "paper"
+    has_groups: bool = False
+    shares_trunk: bool = True
+    options_record: str = "NoOptions"
+    forwards: str = "1"
+    backwards: str = "1"
+    memory: str = "-"
+    differs_from_sus: str = ""
+    needs_tasks: int = 1
+    needs_convolutions: bool = False
+    compiles: bool = True
+    extra: str | None = None
+    reference: str = PAPER
+
+    @property
+    def options(self) -> "type[Options]":
+        """The record of its own options, ``<name>_<option>`` in a config."""
+        return options_record(self.options_record)
+
+    @property
+    def reduces_to_sus(self) -> bool:
+        """Whether with one task it takes the same steps as SUS."""
+        return not self.differs_from_sus

@@ -1,0 +1,158 @@
+"""Jacobian descent: one step on an aggregation of the tasks' gradients, by any of TorchJD's aggregators."""
+
+import importlib
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+from torchjd.autojac import jac_to_grad, mtl_backward
+
+from tune_mtl.core.errors import UserError, did_you_mean
+from tune_mtl.core.model import MultiTaskModel
+from tune_mtl.core.options import Options
+from tune_mtl.core.task import Task
+from tune_mtl.strategies.base import Labelled, Losses, Strategy
+from tune_mtl.strategies.info import StrategyInfo
+from tune_mtl.strategies.recipe import Recipe
+
+
+class JacobianDescent(Strategy):
+    """One step on ``A(J)``: w <- w - lr * m(A(c_1 g_1(w), ..., c_N g_N(w))); each head takes its own gradient.
+
+    The Jacobian has one row per labelled task. An aggregator that remembers earlier mini-batches has one memory for
+    each set of tasks that were labelled together. A Jacobian that is not finite leaves weights that are not: the trial
+    diverges, it does not crash.
+    """
+
+    def __init__(
+        self, info: StrategyInfo, model: MultiTaskModel, tasks: Sequence[Task], groups: list[list[str]], recipe: Recipe
+    ) -> None:
+        super().__init__(info, model, tasks, groups, recipe)
+        self._aggregators: dict[tuple[str, ...], nn.Module] = {}
+        self._aggregator(tuple(self.tasks))
+
+    def make_optimizers(self) -> list[Optimizer]:
+        """One, over everything."""
+        return [self.recipe.optimizer(self.trainable(self.tasks))]
+
+    def learn(self, batch: Labelled) -> Losses:
+        """One update."""
+        features, losses = self.shared_losses(batch)
+        rows = {task: self.weighted(task, loss) for task, loss in losses.items() if loss.requires_grad}
+        if rows:
+            self.optimizers[0].zero_grad()
+            if features:
+                self._backward(rows, features)
+            else:
+                self.total(losses).backward()  # type: ignore[no-untyped-call]
+            self.apply(self.optimizers[0])
+        return {task: loss.detach() for task, loss in losses.items()}
+
+    def _backward(self, rows: Losses, features: list[Tensor]) -> None:
+        trunk = self.trainable(())
+        held = {id(parameter) for parameter in trunk}
+        heads = [[p for p in self.trainable((task,)) if id(p) not in held] for task in rows]
+        mtl_backward(
+            list(rows.values()), features=features, tasks_params=heads, shared_params=trunk, parallel_chunk_size=1
+        )
+        jacobians = [getattr(parameter, "jac", None) for parameter in trunk]
+        try:
+            with self._own_randomness(features[0].device):
+                jac_to_grad(trunk, self._aggregator(tuple(rows)))  # type: ignore[call-overload]
+        except Exception:
+            if all(jacobian is None or bool(jacobian.isfinite().all()) for jacobian in jacobians):
+                raise
+            for parameter in trunk:
+                parameter.grad = torch.full_like(parameter, torch.nan)
+                if hasattr(parameter, "jac"):
+                    del parameter.jac
+
+    @contextmanager
+    def _own_randomness(self, device: torch.device) -> Iterator[None]:
+        """TorchJD draws from torch's global generators: for its time they are seeded from the strategy's own."""
+        seed = int(torch.randint(2**62, (), generator=self.recipe.generator))
+        with torch.random.fork_rng([device] if device.type == "cuda" else []):
+            torch.manual_seed(seed)
+            yield
+
+    def _aggregator(self, tasks: tuple[str, ...]) -> nn.Module:
+        if tasks not in self._aggregators:
+            like = next(self.model.parameters())
+            self._aggregators[tasks] = make_aggregator(self.info, self.recipe.options, tasks, self.tasks, like)
+        return self._aggregators[tasks]
+
+    def state_dict(self) -> dict[str, Any]:
+        """With what the aggregators remember."""
+        memories = [[list(tasks), memory(aggregator)] for tasks, aggregator in self._aggregators.items()]
+        return super().state_dict() | {"aggregators": memories}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from ``state``."""
+        super().load_state_dict(state)
+        for tasks, remembered in state["aggregators"]:
+            remember(self._aggregator(tuple(tasks)), remembered)
+
+
+def make_aggregator(
+    info: StrategyInfo, options: Options, tasks: Sequence[str], all_tasks: Mapping[str, Task], like: Tensor
+) -> nn.Module:
+    """TorchJD's aggregator behind a record, for the rows of ``tasks``, with gradients ``like`` this.
+
+    Raises:
+        UserError: if what it needs is not installed, or there are too few tasks.
+    """
+    module = importlib.import_module("torchjd.aggregation")
+    classes = {name.lower(): getattr(module, name) for name in module.__all__}
+    make = classes[info.name.removeprefix("jd_")]
+    arguments = options.model_dump()
+    for unknown in arguments.get("weights", {}).keys() - all_tasks.keys():
+        raise UserError(f"{info.name}_weights names an unknown task '{unknown}'. {did_you_mean(unknown, all_tasks)}")
+    if "weights" in arguments:
+        arguments["weights"] = like.new_tensor([arguments["weights"].get(task, 1.0) for task in tasks])
+    if "leak" in arguments:
+        arguments["leak"] = like.new_full((len(tasks),), arguments["leak"])
+    if info.name == "jd_nashmtl":
+        arguments["n_tasks"] = len(tasks)
+    try:
+        return make(**arguments)  # type: ignore[no-any-return]
+    except ImportError as error:
+        where = f'pip install "tune-mtl[{info.extra}]"' if info.extra else str(error)
+        raise UserError(f"strategy '{info.name}' needs packages that are not installed: {where}.") from None
+
+
+_MODULE_FIELDS = vars(nn.Module()).keys()
+
+
+def memory(aggregator: nn.Module) -> dict[str, dict[str, Any]]:
+    """What an aggregator remembers between calls, in plain values.
+
+    TorchJD keeps it in buffers that start as None and in attributes, neither of which torch's own ``state_dict`` can
+    bring back.
+    """
+    found: dict[str, dict[str, Any]] = {}
+    for name, module in aggregator.named_modules():
+        values = {**{key: vars(module)[key] for key in vars(module).keys() - _MODULE_FIELDS}, **module._buffers}
+        plain = {
+            key: torch.from_numpy(value.copy()) if isinstance(value, np.ndarray) else value
+            for key, value in values.items()
+            if isinstance(value, np.ndarray | Tensor | int | float | str | tuple | None)
+        }
+        arrays = [key for key, value in values.items() if isinstance(value, np.ndarray)]
+        found[name] = {"values": plain, "arrays": arrays}
+    return found
+
+
+def remember(aggregator: nn.Module, remembered: Mapping[str, Mapping[str, Any]]) -> None:
+    """The inverse of :func:`memory`."""
+    for name, module in aggregator.named_modules():
+        saved = remembered[name]
+        for key, value in saved["values"].items():
+            held = getattr(module, key, None)
+            restored = value.to(held.device) if isinstance(value, Tensor) and isinstance(held, Tensor) else value
+            setattr(module, key, restored.numpy() if key in saved["arrays"] else restored)
+        if hasattr(module, "_init_optim_problem") and module.step:
+            module._init_optim_problem()

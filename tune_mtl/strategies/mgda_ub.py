@@ -1,0 +1,61 @@
+"""MGDA-UB: the weights of the shortest convex combination of the gradients at the trunk's output."""
+
+from typing import TypeAlias
+
+import numpy as np
+import torch
+from scipy.optimize import nnls
+from torch import Tensor
+
+from tune_mtl.strategies.base import Labelled, Losses
+from tune_mtl.strategies.sus import SharedUpdateSteps
+
+Array: TypeAlias = "np.ndarray[tuple[int, ...], np.dtype[np.float64]]"
+
+
+class UpperBoundDescent(SharedUpdateSteps):
+    """MGDA-UB: w <- w - lr * m(sum_k a_k c_k g_k(w)), heads included.
+
+    a = argmin |sum_k a_k c_k dL_k/dz|^2 over the simplex, z the trunk's output: an upper bound of the same norm over
+    the trunk's weights, at the cost of the heads' backward passes only.
+    """
+
+    def learn(self, batch: Labelled) -> Losses:
+        """One update."""
+        features, losses = self.shared_losses(batch)
+        rows = {task: self.weighted(task, loss) for task, loss in losses.items() if loss.requires_grad}
+        if rows:
+            weights = self._weights(list(rows.values()), features) if features else [1.0] * len(rows)
+            total = sum(weight * loss for weight, loss in zip(weights, rows.values(), strict=True))
+            assert isinstance(total, Tensor)
+            self.optimizers[0].zero_grad()
+            total.backward()  # type: ignore[no-untyped-call]
+            self.apply(self.optimizers[0])
+        return {task: loss.detach() for task, loss in losses.items()}
+
+    def _weights(self, losses: list[Tensor], features: list[Tensor]) -> list[float]:
+        jacobian = []
+        for loss in losses:
+            gradients = torch.autograd.grad(loss, features, retain_graph=True, materialize_grads=True)
+            jacobian.append(torch.cat([gradient.flatten() for gradient in gradients]))
+        rows = torch.stack(jacobian)
+        return list(min_norm_weights((rows @ rows.T).double().cpu().numpy()))
+
+
+def min_norm_weights(gramian: Array) -> Array:
+    """The point ``a`` of the simplex with the smallest ``a' G a``; equal weights where G is not finite or zero.
+
+    Exact, by non-negative least squares (Lawson and Hanson's reduction): with ``R'R = G``, the solution u >= 0 of
+    ``R u = 0, m 1'u = m`` in the sense of least squares is a multiple of ``a``, whatever m > 0.
+    """
+    count = len(gramian)
+    equal = np.full(count, 1.0 / count)
+    scale = float(np.trace(gramian)) / count
+    if not np.isfinite(gramian).all() or scale <= 0:
+        return equal
+    values, vectors = np.linalg.eigh(gramian / scale)
+    root = np.sqrt(np.clip(values, 0.0, None))[:, None] * vectors.T
+    system = np.vstack([root, np.ones((1, count))])
+    solution, _ = nnls(system, np.append(np.zeros(count), 1.0), maxiter=100 * count)
+    total = solution.sum()
+    return solution / total if total > 0 else equal

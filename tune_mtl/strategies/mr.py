@@ -1,0 +1,215 @@
+"""Maximum Roaming: every task uses its own share of each convolution's channels, and roams over all of them."""
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.conv import _ConvNd
+from torch.optim import Optimizer
+
+from tune_mtl.core.errors import UserError
+from tune_mtl.core.model import MultiTaskModel
+from tune_mtl.core.nested import Nested
+from tune_mtl.core.task import Task
+from tune_mtl.strategies.base import Labelled, Losses, Strategy
+from tune_mtl.strategies.info import StrategyInfo
+from tune_mtl.strategies.options import MaximumRoamingOptions
+from tune_mtl.strategies.recipe import Recipe
+
+
+class ChannelMask(nn.Module):
+    """Which channels of one layer each task uses; as a forward hook it silences the others for the active task."""
+
+    used: Tensor
+
+    def __init__(self, tasks: int, channels: int) -> None:
+        super().__init__()
+        self.register_buffer("used", torch.ones(tasks, channels, dtype=torch.bool))
+        self.active: int | None = None
+
+    def hook(self, _module: nn.Module, _inputs: Any, output: Tensor) -> Tensor:
+        """``output``, with the channels that the active task does not use at zero."""
+        if self.active is None:
+            return output
+        mask = self.used[self.active].to(output.dtype)
+        return output * mask.view(-1, *(1,) * (output.ndim - 2))
+
+
+class RoamingModel(MultiTaskModel):
+    """The given trunk and heads, each task seeing the trunk through its masks, which are saved with the weights."""
+
+    def __init__(self, model: MultiTaskModel, tasks: Sequence[str]) -> None:
+        super().__init__(model.trunk, model.heads)
+        self._order = list(tasks)
+        layers = masked_layers(model.trunk)
+        self.masks = nn.ModuleList(ChannelMask(len(tasks), channels) for _, channels in layers)
+        for (layer, _), mask in zip(layers, self.masks, strict=True):
+            mask.to(next(model.parameters()).device)
+            assert isinstance(mask, ChannelMask)
+            layer.register_forward_hook(mask.hook)
+
+    def forward(self, inputs: Nested, tasks: Iterable[str] | None = None) -> dict[str, Nested]:
+        """Predictions by task, each through its own masks: one pass through the trunk per task."""
+        predictions = {}
+        for task in self._order if tasks is None else tasks:
+            with self._as(task):
+                predictions[task] = self.heads[task](self.trunk(inputs))
+        return predictions
+
+    @contextmanager
+    def _as(self, task: str) -> Iterator[None]:
+        index = self._order.index(task)
+        for mask in self.masks:
+            mask.active = index  # type: ignore[assignment]
+        try:
+            yield
+        finally:
+            for mask in self.masks:
+                mask.active = None  # type: ignore[assignment]
+
+
+class MaximumRoaming(Strategy):
+    """Tasks take turns on the same mini-batch as in IUS, each through its masks; or one step on all their gradients.
+
+    Every ``interval`` mini-batches of a layer, each task gives up some random channels for ones it never used, until it
+    has used them all: at mini-batch ``updates_end`` for all layers.
+    """
+
+    model: RoamingModel
+
+    def __init__(
+        self, info: StrategyInfo, model: MultiTaskModel, tasks: Sequence[Task], groups: list[list[str]], recipe: Recipe
+    ) -> None:
+        super().__init__(info, model, tasks, groups, recipe)
+        options = recipe.options
+        assert isinstance(options, MaximumRoamingOptions)
+        self._accumulate = options.accumulate
+        self.roads: list[Road] = []
+        for mask in self.model.masks:
+            assert isinstance(mask, ChannelMask)
+            mask.used.copy_(initial_masks(len(tasks), mask.used.shape[1], options.sigma, recipe.generator))
+            self.roads.append(Road(mask.used.cpu().clone(), options.updates_end, options.update_size))
+
+    @classmethod
+    def own_model(cls, model: MultiTaskModel, tasks: Sequence[str]) -> MultiTaskModel:
+        """The given trunk and heads behind masks."""
+        return RoamingModel(model, tasks)
+
+    def make_optimizers(self) -> list[Optimizer]:
+        """One, over everything."""
+        return [self.recipe.optimizer(self.trainable(self.tasks))]
+
+    def learn(self, batch: Labelled) -> Losses:
+        """One update per task, or one for all; then the masks move."""
+        losses: Losses = {}
+        if self._accumulate:
+            losses = self._learn_together(batch)
+        else:
+            for task in self.tasks:
+                losses |= self.update(self.optimizers[0], [task], batch)
+        for mask, road in zip(self.model.masks, self.roads, strict=True):
+            if road.moves_at(self.mini_batches + 1):
+                assert isinstance(mask, ChannelMask)
+                mask.used.copy_(road.move(mask.used.cpu(), self.recipe.generator))
+        return losses
+
+    def _learn_together(self, batch: Labelled) -> Losses:
+        """One task's graph at a time: their gradients add up."""
+        self.optimizers[0].zero_grad()
+        losses: Losses = {}
+        any_gradient = False
+        for task in self.tasks:
+            for loss in self.losses([task], batch).values():
+                if loss.requires_grad:
+                    self.weighted(task, loss).backward()  # type: ignore[no-untyped-call]
+                    any_gradient = True
+                losses[task] = loss.detach()
+        if any_gradient:
+            self.apply(self.optimizers[0])
+        return losses
+
+    def state_dict(self) -> dict[str, Any]:
+        """With the masks and the channels that each task has used so far."""
+        masks = [mask.used for mask in self.model.masks]
+        return super().state_dict() | {"masks": masks, "visited": [road.visited for road in self.roads]}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from ``state``."""
+        super().load_state_dict(state)
+        for mask, used in zip(self.model.masks, state["masks"], strict=True):
+            mask.used.copy_(used)  # type: ignore[operator]
+        for road, visited in zip(self.roads, state["visited"], strict=True):
+            road.visited.copy_(visited)
+
+
+class Road:
+    """The way of one layer's masks: when they move, and which channels are left to visit.
+
+    Attributes:
+        visited: bool ``[tasks, channels]``, what each task has used so far.
+        interval: Mini-batches between moves; None if there is nowhere to go.
+    """
+
+    def __init__(self, visited: Tensor, updates_end: int, update_size: int) -> None:
+        self.visited = visited
+        unvisited = int((~visited).sum(dim=1).max())
+        self.size = max(update_size, math.ceil(unvisited / updates_end))
+        self.interval = updates_end // math.ceil(unvisited / self.size) if unvisited else None
+
+    def moves_at(self, mini_batch: int) -> bool:
+        """Whether the masks move after this mini-batch, counted from 1."""
+        return self.interval is not None and mini_batch % self.interval == 0 and not bool(self.visited.all())
+
+    def move(self, used: Tensor, generator: torch.Generator) -> Tensor:
+        """New masks: each task gives up as many channels as it takes; a given one was never used by it before."""
+        moved = used.clone()
+        for task in range(len(used)):
+            fresh = _draw(~self.visited[task], self.size, generator)
+            dropped = _draw(used[task], len(fresh), generator)
+            moved[task, dropped] = False
+            moved[task, fresh] = True
+        self.visited |= moved
+        return moved
+
+
+def initial_masks(tasks: int, channels: int, sigma: float, generator: torch.Generator) -> Tensor:
+    """bool ``[tasks, channels]``: channel u goes to task u mod N; then each task gets more at random.
+
+    At most ``floor((1 - sigma) channels)`` channels of each task stay unused.
+    """
+    used = torch.zeros(tasks, channels, dtype=torch.bool)
+    used[torch.arange(channels) % tasks, torch.arange(channels)] = True
+    spare = math.floor((1 - sigma) * channels + 1e-9)
+    for row in used:
+        row[_draw(~row, int((~row).sum()) - spare, generator)] = True
+    return used
+
+
+def _draw(candidates: Tensor, count: int, generator: torch.Generator) -> Tensor:
+    """Up to ``count`` different indices of true ``candidates``, at random."""
+    indices = candidates.nonzero().squeeze(1)
+    order = torch.randperm(len(indices), generator=generator)
+    return indices[order[: max(count, 0)]]
+
+
+def masked_layers(trunk: nn.Module) -> list[tuple[nn.Module, int]]:
+    """Where masks sit, with the number of channels: after each convolution's BatchNorm, else after the convolution.
+
+    Its BatchNorm is the layer registered right after it, if that has as many channels.
+
+    Raises:
+        UserError: if the trunk has no convolution.
+    """
+    leaves = [module for module in trunk.modules() if not list(module.children())]
+    found: list[tuple[nn.Module, int]] = []
+    for layer, after in zip(leaves, [*leaves[1:], None], strict=True):
+        if isinstance(layer, _ConvNd):
+            normalised = isinstance(after, _BatchNorm) and after.num_features == layer.out_channels
+            found.append((after if normalised and after is not None else layer, layer.out_channels))
+    if not found:
+        raise UserError("strategy 'mr' needs a trunk with convolutions: it masks their channels. This one has none.")
+    return found

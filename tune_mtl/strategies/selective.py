@@ -1,0 +1,113 @@
+"""Selective task group updates: groups formed, while training, by how tasks' steps help each other."""
+
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.cluster import AffinityPropagation
+from sklearn.exceptions import ConvergenceWarning
+from torch import Tensor
+from torch.optim import Optimizer
+
+from tune_mtl.core.model import MultiTaskModel
+from tune_mtl.core.task import Task
+from tune_mtl.strategies.base import Labelled, Losses, Strategy
+from tune_mtl.strategies.info import StrategyInfo
+from tune_mtl.strategies.options import SelectiveOptions
+from tune_mtl.strategies.recipe import Recipe
+
+
+class SelectiveGroups(Strategy):
+    """Groups step in random order through one optimizer, as in IUS, and are redrawn by affinity.
+
+    After the step of group l, for each of its tasks i and every task t:
+    A_it <- (1 - rate) A_it + rate (1 - L_t(after) / L_t(before)). After a warm-up with single tasks, affinity
+    propagation on the symmetrised A_it / A_tt forms the groups anew, every so many mini-batches.
+    """
+
+    def __init__(
+        self,
+        info: StrategyInfo,
+        model: MultiTaskModel,
+        tasks: Sequence[Task],
+        groups: list[list[str]],  # noqa: ARG002 - it finds its own
+        recipe: Recipe,
+    ) -> None:
+        super().__init__(info, model, tasks, [[task.name] for task in tasks], recipe)
+        assert isinstance(recipe.options, SelectiveOptions)
+        self._options = recipe.options
+        device = next(model.parameters()).device
+        self.affinities = torch.zeros(len(tasks), len(tasks), dtype=torch.float64, device=device)
+
+    def make_optimizers(self) -> list[Optimizer]:
+        """One, over everything."""
+        return [self.recipe.optimizer(self.trainable(self.tasks))]
+
+    def learn(self, batch: Labelled) -> Losses:
+        """One update per group; the losses after a group's step are those before the next one's."""
+        order = torch.randperm(len(self.groups), generator=self.recipe.generator).tolist()
+        seen: Losses = {}
+        losses = self.losses(self.tasks, batch)
+        for position, index in enumerate(order):
+            group = [task for task in self.groups[index] if task in losses]
+            seen |= {task: losses[task].detach() for task in group}
+            total = self.total({task: losses[task] for task in group}) if group else None
+            if total is None or not total.requires_grad:
+                continue
+            self.optimizers[0].zero_grad()
+            total.backward()  # type: ignore[no-untyped-call]
+            self.apply(self.optimizers[0])
+            with torch.set_grad_enabled(position + 1 < len(order)):
+                after = self.losses(self.tasks, batch)
+            self._observe(group, losses, after)
+            losses = after
+        count = self.mini_batches + 1
+        if count >= self._options.warmup and (count - self._options.warmup) % self._options.every == 0:
+            self._regroup()
+        return {task: seen[task] for task in self.tasks if task in seen}
+
+    @torch.no_grad()
+    def _observe(self, group: Sequence[str], before: Losses, after: Losses) -> None:
+        names = list(self.tasks)
+        columns = self._indices([names.index(task) for task in after])
+        gains = torch.stack([1 - after[task].detach() / before[task].detach() for task in after]).double()
+        for task in group:
+            row = self.affinities[names.index(task)]
+            row[columns] = torch.lerp(row[columns], gains, self._options.rate)
+
+    def _indices(self, positions: list[int]) -> Tensor:
+        return torch.tensor(positions).to(self.affinities.device, non_blocking=True)
+
+    def _regroup(self) -> None:
+        labels = clusters(self.affinities.cpu().numpy())
+        if labels is not None:
+            names = list(self.tasks)
+            self.groups = [
+                [name for name, own in zip(names, labels, strict=True) if own == label]
+                for label in dict.fromkeys(labels)
+            ]
+
+    def state_dict(self) -> dict[str, Any]:
+        """With the affinities; the groups are part of it already."""
+        return super().state_dict() | {"affinities": self.affinities}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from ``state``, with its groups."""
+        self.groups = [list(group) for group in state["groups"]]
+        super().load_state_dict(state)
+        self.affinities.copy_(state["affinities"])
+
+
+def clusters(affinities: "np.ndarray[tuple[int, int], np.dtype[np.float64]]") -> list[int] | None:
+    """The group of each task; None where the affinities say nothing (not finite, or no clear groups)."""
+    own = np.abs(np.diag(affinities))
+    if len(own) < 2 or not np.isfinite(affinities).all() or not (own > 0).all():
+        return None
+    normalised = affinities / own[None, :]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        propagation = AffinityPropagation(affinity="precomputed", random_state=0)
+        labels = propagation.fit_predict((normalised + normalised.T) / 2)
+    return None if (labels < 0).any() else [int(label) for label in labels]
