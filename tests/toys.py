@@ -7,6 +7,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tune_mtl import Batch, MultiTaskModel, Problem, Task, TensorData
+from tune_mtl.core.options import ShareOfRun
+from tune_mtl.strategies.registry import strategy_info
 
 FEATURES, HIDDEN, OUTPUTS = 5, 7, 2
 
@@ -30,6 +32,29 @@ def make_model(count: int, *, seed: int = 0, dtype: torch.dtype = torch.float64)
         trunk = nn.Sequential(nn.Linear(FEATURES, HIDDEN), nn.Tanh(), nn.Linear(HIDDEN, HIDDEN), nn.Tanh())
         model = MultiTaskModel(trunk, {name: nn.Linear(HIDDEN, OUTPUTS) for name in task_names(count)})
     return model.to(dtype)
+
+
+def make_conv_model(count: int, *, seed: int = 0, dtype: torch.dtype = torch.float64) -> MultiTaskModel:
+    """As `make_model`, with a convolution and its BatchNorm in the trunk: every strategy can train it."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        trunk = nn.Sequential(
+            nn.Unflatten(1, (1, FEATURES)),
+            nn.Conv1d(1, 6, 3, padding=1),
+            nn.BatchNorm1d(6),
+            nn.Tanh(),
+            nn.Flatten(),
+            nn.Linear(6 * FEATURES, HIDDEN),
+            nn.Tanh(),
+        )
+        model = MultiTaskModel(trunk, {name: nn.Linear(HIDDEN, OUTPUTS) for name in task_names(count)})
+    return model.to(dtype)
+
+
+def run_options(name: str, mini_batches: int) -> dict[str, int]:
+    """The options of a strategy that depend on the length of a run, as a trial would fill them in."""
+    marks = strategy_info(name).options.marked(ShareOfRun)
+    return {f"{name}_{option}": max(1, round(mark.share * mini_batches)) for option, mark in marks.items()}
 
 
 def make_batch(

@@ -42,7 +42,7 @@ class MTLTrainable(Trainable):
         if self.strategy is not None:
             flat["strategy"] = self.strategy
         name = flat["problem"]
-        problem = load_problem(name) if self._shared is None else self._shared.load()
+        problem = load_problem(name, flat) if self._shared is None else self._shared.load()
         self.trainer = Trainer(problem, resolve(problem, flat, name))
         self._saved_at, self._save_cost = time.monotonic(), 0.0
 

@@ -2,6 +2,7 @@
 
 import uuid
 import warnings
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ class SharedProblem:
         problem: The problem itself where it has no importable name.
         splits: References to the splits that are plain tensors; all workers of a node map one copy from Ray's object
             store.
+        options: What it is made with, ``problem_...``.
     """
 
     token: str
@@ -37,17 +39,18 @@ class SharedProblem:
     directory: str
     problem: Problem | None = None
     splits: dict[str, Any] = field(default_factory=dict)
+    options: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def put(cls, problem: Problem, name: str) -> "SharedProblem":
-        """Share ``problem`` (called once, by the driver)."""
+    def put(cls, problem: Problem, name: str, options: Mapping[str, Any]) -> "SharedProblem":
+        """Share ``problem``, made with ``options`` (called once, by the driver)."""
         splits = {}
         for split in _SPLITS:
             data = problem.data(split)
             if isinstance(data, TensorData) and _mappable(data.everything):
                 splits[split] = ray.put(map_tensors(_as_array, tuple(data.everything)))
-        by_value = None if _importable(problem, name) else problem
-        return cls(uuid.uuid4().hex, name, str(Path.cwd()), by_value, splits)
+        by_value = None if _importable(problem, name, options) else problem
+        return cls(uuid.uuid4().hex, name, str(Path.cwd()), by_value, splits, dict(options))
 
     def load(self) -> Problem:
         """The problem in this process, made once."""
@@ -57,7 +60,7 @@ class SharedProblem:
         return _loaded[self.token]
 
     def _make(self) -> Problem:
-        problem = self.problem or load_problem(self.name, directory=self.directory)
+        problem = self.problem or load_problem(self.name, self.options, directory=self.directory)
         own = problem.data
         shared = {split: _mapped(reference) for split, reference in self.splits.items()}
 
@@ -72,10 +75,10 @@ _loaded: dict[str, Problem] = {}
 """The problem of this process, by its token: trials that share an actor share it."""
 
 
-def _importable(problem: Problem, name: str) -> bool:
+def _importable(problem: Problem, name: str, options: Mapping[str, Any]) -> bool:
     """Whether a worker gets the same problem by importing ``name``."""
     try:
-        return type(load_problem(name)) is type(problem)
+        return type(load_problem(name, options)) is type(problem)
     except Exception:
         return False
 

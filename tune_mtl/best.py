@@ -67,7 +67,7 @@ class BestTrial:
         from tune_mtl.training.config import resolve
         from tune_mtl.training.trial import build_model
 
-        problem = load_problem(self.config["problem"])
+        problem = load_problem(self.config["problem"], self.config)
         return build_model(
             problem,
             resolve(problem, self.config, self.config["problem"]),

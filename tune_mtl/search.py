@@ -72,8 +72,8 @@ class SearchResult:
 
 def plan_search(problem: str | Problem, **options: Any) -> Plan:
     """What :func:`search` would run with the same arguments."""
-    loaded = load_problem(problem)
     given = {key: value for key, value in options.items() if value is not None}
+    loaded = load_problem(problem, given.get("fixed"))
     name = problem if isinstance(problem, str) else loaded.name
     if given.get("space") == "paper":
         given = {"algorithm": "grid", "scheduler": "none", **given}
@@ -211,7 +211,7 @@ def resume(
     given = {"address": address, "storage": storage, "tracking_uri": tracking_uri}
     changes = {key: value for key, value in given.items() if value is not None}
     settings = saved_settings(check_name(name), storage, tracking_uri).model_copy(update=changes)
-    plan = Plan.make(load_problem(problem or settings.problem), settings)
+    plan = Plan.make(load_problem(problem or settings.problem, settings.fixed), settings)
     reachable(plan.tracking_uri)
     with _Cluster(settings, own_module=":" in settings.problem):
         if not (plan.folder / "tuner.pkl").exists():
@@ -269,7 +269,7 @@ def _best_of(winners: Mapping[str, BestTrial]) -> BestTrial | None:
 
 
 def _trainable(plan: Plan) -> Any:
-    shared = SharedProblem.put(plan.problem, plan.settings.problem)
+    shared = SharedProblem.put(plan.problem, plan.settings.problem, plan.settings.fixed)
     resources = {"cpu": plan.settings.cpus_per_trial, "gpu": plan.settings.gpus_per_trial}
     return tune.with_resources(tune.with_parameters(MTLTrainable, shared=shared), resources)
 

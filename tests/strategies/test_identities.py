@@ -1,15 +1,11 @@
 """The identities between strategies, bit for bit, over random problems."""
 
-import copy
-
-import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis.strategies import booleans, integers, sampled_from
 
 from tests.toys import equal, make_batch, make_model, make_tasks, weights
 from tune_mtl import make_strategy
-from tune_mtl.strategies.registry import registry
 
 seeds = integers(0, 2**31)
 optimizers = sampled_from(["sgd", "momentum", "adam", "adamw"])
@@ -59,34 +55,3 @@ def test_with_memory_and_several_groups_they_differ(n_tasks, seed, optimizer, da
         trained("io", n_tasks, seed, optimizer=optimizer, groups=groups),
         trained("ius", n_tasks, seed, optimizer=optimizer, groups=groups),
     )
-
-
-@settings(max_examples=20, deadline=None)
-@given(n_tasks=integers(1, 6), seed=seeds, name=sampled_from(sorted(registry)))
-def test_labels_all_present_is_the_same_as_no_masks(n_tasks, seed, name):
-    assert equal(trained(name, n_tasks, seed, missing=0.0), trained(name, n_tasks, seed))
-
-
-@pytest.mark.parametrize("name", sorted(registry))
-@settings(max_examples=10, deadline=None)
-@given(seed=seeds, optimizer=optimizers, split=integers(1, 5))
-def test_saved_and_loaded_goes_on_exactly(name, seed, optimizer, split):
-    tasks, batches = make_tasks(4), [make_batch(4, seed=seed + step, missing=0.3) for step in range(6)]
-
-    def fresh():
-        model = make_model(4, seed=1)
-        return model, make_strategy(name, model, tasks, lr=0.03, seed=seed, optimizer=optimizer)
-
-    model, strategy = fresh()
-    for batch in batches[:split]:
-        strategy.step(*batch)
-    saved = copy.deepcopy((model.state_dict(), strategy.state_dict()))
-    for batch in batches[split:]:
-        strategy.step(*batch)
-    other_model, other = fresh()
-    other_model.load_state_dict(saved[0])
-    other.load_state_dict(saved[1])
-    for batch in batches[split:]:
-        other.step(*batch)
-    assert equal(weights(other.model), weights(strategy.model))
-    assert other.mini_batches == strategy.mini_batches == 6

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from tune_mtl.core.data import Batch, Data
-from tune_mtl.core.errors import UserError
+from tune_mtl.core.errors import UserError, did_you_mean
 from tune_mtl.core.model import MultiTaskModel
 from tune_mtl.core.objective import Objective
 from tune_mtl.core.task import Task
@@ -41,6 +41,7 @@ class Problem:
         objective: Objective | None = None,
         spaces: Mapping[str, Any] | None = None,
         to_device: Callable[[Batch, torch.Generator], Batch] | None = None,
+        analyse: Callable[[MultiTaskModel, int], Mapping[str, float]] | None = None,
     ) -> None:
         given = {
             "name": name,
@@ -51,6 +52,7 @@ class Problem:
             "objective": objective,
             "spaces": spaces,
             "to_device": to_device,
+            "analyse": analyse,
         }
         for attribute, value in given.items():
             if value is not None:
@@ -71,20 +73,35 @@ class Problem:
         """
         return batch
 
+    def analyse(self, model: MultiTaskModel, updates: int) -> Mapping[str, float]:  # noqa: ARG002
+        """Further values of each evaluation, from the network and the number of updates so far. The default: none."""
+        return {}
+
 
 _PARTS = ("name", "tasks", "model", "data")
-_OPTIONAL_PARTS = ("defaults", "objective", "spaces", "to_device")
+_OPTIONAL_PARTS = ("defaults", "objective", "spaces", "to_device", "analyse")
 
 
-def checked(problem: Any, origin: str) -> Problem:
+def checked(problem: Any, origin: str, options: Mapping[str, Any] | None = None) -> Problem:
     """``problem`` as a :class:`Problem`: a class or function is called first, any object with its parts will do.
+
+    ``options`` are the arguments of that call.
 
     Raises:
         UserError: naming ``origin`` and what is missing.
     """
-    if isinstance(problem, type) or inspect.isroutine(problem):
+    options = options or {}
+    makes = isinstance(problem, type) or inspect.isroutine(problem)
+    known = inspect.signature(problem).parameters if makes else {}
+    for option in options:
+        if option not in known:
+            hint = did_you_mean(option, known) if known else "It has none."
+            raise UserError(f"problem_{option} is no option of {origin}. {hint}")
+    if makes:
         try:
-            problem = problem()
+            problem = problem(**options)
+        except UserError:
+            raise
         except Exception as error:
             raise UserError(f"{origin} could not be made: {type(error).__name__}: {error}") from error
     missing = [part for part in _PARTS if not hasattr(problem, part)]

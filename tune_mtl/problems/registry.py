@@ -4,6 +4,7 @@ import importlib
 import os
 import sys
 import traceback
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,27 +34,45 @@ problems: dict[str, ProblemInfo] = {
             tasks="left, right: 10 classes; sum: regression; segment: 3 classes per pixel",
             implementation="tune_mtl.problems.multidigits:MultiDigits",
         ),
+        ProblemInfo(
+            name="quadratics",
+            title="Strongly convex tasks with everything known in closed form (the convergence theorem)",
+            tasks="q0, q1, ...: quadratic functions with noisy gradients",
+            implementation="tune_mtl.problems.quadratics:Quadratics",
+        ),
     )
 }
 
 
-def load_problem(problem: "str | Problem", *, directory: str | None = None) -> "Problem":
+PROBLEM = "problem_"
+"""Config keys that begin so are options of the problem itself."""
+
+
+def load_problem(
+    problem: "str | Problem", config: Mapping[str, Any] | None = None, *, directory: str | None = None
+) -> "Problem":
     """The problem of a name, or the one given. Modules are found from ``directory`` (default: the current one).
+
+    Args:
+        problem: A built-in name, ``package.module:attribute``, or a problem.
+        config: Its ``problem_...`` values are given to the class or function that makes the problem.
+        directory: Where a module is looked for.
 
     Raises:
         UserError: for an unknown name, a module that does not import (its own error is shown), or no problem there.
     """
     from tune_mtl.core.problem import checked
 
+    options = {key.removeprefix(PROBLEM): value for key, value in (config or {}).items() if key.startswith(PROBLEM)}
     if not isinstance(problem, str):
-        return checked(problem, type(problem).__name__)
+        return checked(problem, type(problem).__name__, options)
     if ":" not in problem:
         if problem not in problems:
             raise UserError(
                 f"unknown problem '{problem}'. {did_you_mean(problem, problems)} Your own: package.module:attribute."
             )
         problem = problems[problem].implementation
-    return checked(_attribute(problem, directory or str(Path.cwd())), f"'{problem}'")
+    return checked(_attribute(problem, directory or str(Path.cwd())), f"'{problem}'", options)
 
 
 def _attribute(path: str, here: str) -> Any:

@@ -16,17 +16,14 @@ from tune_mtl.strategies.info import StrategyInfo
 from tune_mtl.strategies.options import GradNormOptions
 from tune_mtl.strategies.recipe import Recipe
 
-_LEAST = 1e-6
-"""Weights are kept above this: a large step of theirs cannot turn a task into its opposite."""
-
 
 class GradNorm(Strategy):
     """One step on ``sum_k a_k c_k L_k``; then the weights a take one of their own, to balance the tasks.
 
-    With W the weights of one layer, n_k = |c_k dL_k/dW|, G_k = a_k n_k, and r_k = (L_k / L_k(0)) / mean:
+    With W the weights of one layer, n_k = |c_k dL_k/dW|, G_k = |a_k| n_k, and r_k = (L_k / L_k(0)) / mean:
     a <- a - lr * m(d/da sum_k |G_k - mean(G) r_k^alpha|), the target held constant; then a is scaled to sum to N.
-    The derivative is sign(G_k - target_k) n_k, so no second backward pass is needed. The weights' step is no update of
-    the network: it counts neither as one nor in its path.
+    The derivative is sign(G_k - target_k) sign(a_k) n_k, so no second backward pass is needed. The weights' step is no
+    update of the network: it counts neither as one nor in its path.
     """
 
     def __init__(
@@ -63,7 +60,7 @@ class GradNorm(Strategy):
         self.apply(network)
         weights.step()
         with torch.no_grad():
-            self.balance.clamp_(min=_LEAST).mul_(len(self.tasks) / self.balance.sum())
+            self.balance.mul_(len(self.tasks) / self.balance.sum())
         return {task: loss.detach() for task, loss in losses.items()}
 
     def _norm(self, loss: Tensor) -> Tensor:
@@ -78,9 +75,10 @@ class GradNorm(Strategy):
         self._first[chosen] = first
         ratios = losses / first
         ratios = ratios / ratios.mean()
-        scaled = self.balance.detach()[chosen] * norms
+        balance = self.balance.detach()[chosen]
+        scaled = balance.abs() * norms
         slope = torch.zeros_like(self._first)
-        slope[chosen] = torch.sign(scaled - scaled.mean() * ratios**self._alpha) * norms
+        slope[chosen] = torch.sign(scaled - scaled.mean() * ratios**self._alpha) * balance.sign() * norms
         return slope
 
     def state_dict(self) -> dict[str, Any]:

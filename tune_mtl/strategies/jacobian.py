@@ -24,14 +24,17 @@ class JacobianDescent(Strategy):
     """One step on ``A(J)``: w <- w - lr * m(A(c_1 g_1(w), ..., c_N g_N(w))); each head takes its own gradient.
 
     The Jacobian has one row per labelled task. An aggregator that remembers earlier mini-batches has one memory for
-    each set of tasks that were labelled together. A Jacobian that is not finite leaves weights that are not: the trial
-    diverges, it does not crash.
+    each set of tasks that were labelled together; where it needs more rows than a mini-batch has, they are summed. A
+    Jacobian that is not finite leaves weights that are not: the trial diverges, it does not crash.
     """
 
     def __init__(
         self, info: StrategyInfo, model: MultiTaskModel, tasks: Sequence[Task], groups: list[list[str]], recipe: Recipe
     ) -> None:
         super().__init__(info, model, tasks, groups, recipe)
+        needed = fewest_rows(info, recipe.options)
+        if len(tasks) < needed:
+            raise UserError(f"strategy '{info.name}' needs {needed} tasks with these options, not {len(tasks)}.")
         self._aggregators: dict[tuple[str, ...], nn.Module] = {}
         self._aggregator(tuple(self.tasks))
 
@@ -45,7 +48,7 @@ class JacobianDescent(Strategy):
         rows = {task: self.weighted(task, loss) for task, loss in losses.items() if loss.requires_grad}
         if rows:
             self.optimizers[0].zero_grad()
-            if features:
+            if features and len(rows) >= fewest_rows(self.info, self.recipe.options):
                 self._backward(rows, features)
             else:
                 self.total(losses).backward()  # type: ignore[no-untyped-call]
@@ -95,6 +98,12 @@ class JacobianDescent(Strategy):
         super().load_state_dict(state)
         for tasks, remembered in state["aggregators"]:
             remember(self._aggregator(tuple(tasks)), remembered)
+
+
+def fewest_rows(info: StrategyInfo, options: Options) -> int:
+    """How many rows the aggregator needs."""
+    trimmed, distrusted = getattr(options, "trim_number", 0), getattr(options, "n_byzantine", 0)
+    return max(info.needs_tasks + distrusted, 2 * trimmed + 1, getattr(options, "n_selected", 1))
 
 
 def make_aggregator(

@@ -13,6 +13,10 @@ from tune_mtl.strategies.sus import SharedUpdateSteps
 Array: TypeAlias = "np.ndarray[tuple[int, ...], np.dtype[np.float64]]"
 
 
+_CHUNK = 2**20
+"""Columns of the Jacobian that are multiplied at once."""
+
+
 class UpperBoundDescent(SharedUpdateSteps):
     """MGDA-UB: w <- w - lr * m(sum_k a_k c_k g_k(w)), heads included.
 
@@ -38,8 +42,16 @@ class UpperBoundDescent(SharedUpdateSteps):
         for loss in losses:
             gradients = torch.autograd.grad(loss, features, retain_graph=True, materialize_grads=True)
             jacobian.append(torch.cat([gradient.flatten() for gradient in gradients]))
-        rows = torch.stack(jacobian)
-        return list(min_norm_weights((rows @ rows.T).double().cpu().numpy()))
+        return list(min_norm_weights(gramian(torch.stack(jacobian)).cpu().numpy()))
+
+
+def gramian(rows: Tensor) -> Tensor:
+    """``rows @ rows.T`` in float64, without a copy of the rows in it: the shortest combination cancels most of them."""
+    total = torch.zeros(len(rows), len(rows), dtype=torch.float64, device=rows.device)
+    for chunk in rows.split(_CHUNK, dim=1):
+        wide = chunk.double()
+        total += wide @ wide.T
+    return total
 
 
 def min_norm_weights(gramian: Array) -> Array:

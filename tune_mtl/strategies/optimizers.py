@@ -1,5 +1,6 @@
 """Optimizers by name, with torch's own option names and its fastest implementation. Imports no torch by itself."""
 
+import importlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
@@ -18,16 +19,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class OptimizerInfo:
-    """An optimizer that a config can name: its class in ``torch.optim`` and the name of its record of options.
+    """An optimizer that a config can name: its class, ``module:name``, and the name of its record of options.
 
     ``fused=False`` where torch's fused kernel cannot be used: with momentum it fails when some weights take their first
-    step later than others, as heads do.
+    step later than others, as heads do. ``default_lr`` where the learning rate is a factor and need not be given.
     """
 
     name: str
-    torch_class: str
+    implementation: str
     options_record: str
     fused: bool = True
+    default_lr: float | None = None
 
     @property
     def options(self) -> "type[Options]":
@@ -38,10 +40,17 @@ class OptimizerInfo:
 optimizers: dict[str, OptimizerInfo] = {
     info.name: info
     for info in (
-        OptimizerInfo(name="adam", torch_class="Adam", options_record="AdamOptions"),
-        OptimizerInfo(name="adamw", torch_class="AdamW", options_record="AdamWOptions"),
-        OptimizerInfo(name="sgd", torch_class="SGD", options_record="SGDOptions"),
-        OptimizerInfo(name="momentum", torch_class="SGD", options_record="MomentumOptions", fused=False),
+        OptimizerInfo(name="adam", implementation="torch.optim:Adam", options_record="AdamOptions"),
+        OptimizerInfo(name="adamw", implementation="torch.optim:AdamW", options_record="AdamWOptions"),
+        OptimizerInfo(name="sgd", implementation="torch.optim:SGD", options_record="SGDOptions"),
+        OptimizerInfo(name="momentum", implementation="torch.optim:SGD", options_record="MomentumOptions", fused=False),
+        OptimizerInfo(
+            name="theorem",
+            implementation="tune_mtl.strategies.theorem:TheoremSGD",
+            options_record="TheoremOptions",
+            fused=False,
+            default_lr=1.0,
+        ),
     )
 }
 
@@ -59,11 +68,11 @@ def optimizer_info(name: str) -> OptimizerInfo:
 
 def named_factory(info: OptimizerInfo, options: "Options", lr: float) -> "OptimizerFactory":
     """Makes the optimizer over given parameters, fused where torch can (one kernel for all tensors)."""
-    import torch
+    module, _, name = info.implementation.partition(":")
+    optimizer_class = getattr(importlib.import_module(module), name)
 
     def make(parameters: "Iterable[Parameter]") -> "Optimizer":
         chosen = list(parameters)
-        optimizer_class = getattr(torch.optim, info.torch_class)
         fusible = all(p.is_floating_point() and p.device.type in ("cpu", "cuda") for p in chosen)
         fast = {"fused": True} if info.fused and fusible else {"foreach": True}
         return optimizer_class(chosen, lr=lr, **fast, **options.model_dump())  # type: ignore[no-any-return]

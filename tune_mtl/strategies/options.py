@@ -176,3 +176,19 @@ class MomentumOptions(Options):
         if self.nesterov and not self.momentum:
             raise ValueError("nesterov needs a momentum above 0")
         return self
+
+
+class TheoremOptions(Options):
+    """The theorem's step: ``mu`` and ``smoothness`` (L) of the tasks; ``gamma``: default the smallest allowed."""
+
+    mu: _Positive
+    smoothness: _Positive
+    gamma: float | None = None
+
+    @model_validator(mode="after")
+    def _as_the_theorem_allows(self) -> Self:
+        if self.smoothness < self.mu:
+            raise ValueError(f"smoothness={self.smoothness} must be at least mu={self.mu}")
+        if self.gamma is not None and self.gamma < 2 * self.smoothness / self.mu - 1:
+            raise ValueError(f"gamma={self.gamma} must be at least 2 smoothness / mu - 1")
+        return self

@@ -59,10 +59,11 @@ class SelectiveGroups(Strategy):
             self.optimizers[0].zero_grad()
             total.backward()  # type: ignore[no-untyped-call]
             self.apply(self.optimizers[0])
-            with torch.set_grad_enabled(position + 1 < len(order)):
-                after = self.losses(self.tasks, batch)
-            self._observe(group, losses, after)
-            losses = after
+            if len(self.tasks) > 1:
+                with torch.set_grad_enabled(position + 1 < len(order)):
+                    after = self.losses(self.tasks, batch)
+                self._observe(group, losses, after)
+                losses = after
         count = self.mini_batches + 1
         if count >= self._options.warmup and (count - self._options.warmup) % self._options.every == 0:
             self._regroup()

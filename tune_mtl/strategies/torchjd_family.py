@@ -112,7 +112,8 @@ AGGREGATORS = (
         "Navon et al. 2022, Multi-Task Learning as a Bargaining Game",
         options_record="NashMTLOptions",
         extra="solvers",
-        differs_from_sus="it bargains about the length of the step too: a lone gradient is normalised",
+        needs_tasks=2,
+        differs_from_sus="it needs two parties to bargain",
     ),
     _aggregator(
         "pcd",

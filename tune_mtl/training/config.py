@@ -3,7 +3,7 @@
 import inspect
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
@@ -13,6 +13,7 @@ from tune_mtl.core.grouping import make_groups
 from tune_mtl.core.objective import Objective
 from tune_mtl.core.options import Options, ShareOfRun, build, flat_names, read_options
 from tune_mtl.core.problem import Problem
+from tune_mtl.problems.registry import PROBLEM
 from tune_mtl.strategies.make import check_groups_allowed, check_learning_rate, option_owners
 from tune_mtl.strategies.optimizers import optimizer_info, optimizers
 from tune_mtl.strategies.registry import registry, strategy_info
@@ -101,7 +102,7 @@ class Config(Options):
             for owner, record in owners.items()
             for option, mark in record.marked(ShareOfRun).items()
         }
-        return length | {key: value for key, value in self.options.items() if not key.startswith(_MODEL)}
+        return length | {key: value for key, value in self.options.items() if not key.startswith((_MODEL, PROBLEM))}
 
     def as_dict(self) -> dict[str, Any]:
         """One flat JSON object; ``groups`` only where the strategy has them."""
@@ -125,10 +126,13 @@ def resolve(problem: Problem, given: Mapping[str, Any], name: str | None = None)
     defaults = {"threads": len(os.sched_getaffinity(0)), "metric": str(problem.objective), **problem.defaults}
     known = Config.model_fields.keys() - {"options"}
     kept = {key: _plain(key, value) for key, value in given.items() if value is not None or key not in known}
-    flat = {**defaults, **kept}
+    flat = {**_without_options_of_others({**defaults, **kept}, known), **kept}
     flat["problem"] = name or problem.name
     if given.get("problem") not in (None, flat["problem"]):
         raise UserError(f"the config is for problem '{given['problem']}', not for '{flat['problem']}'.")
+    default_lr = optimizer_info(str(flat.get("optimizer", "adam"))).default_lr
+    if default_lr is not None:
+        flat.setdefault("lr", default_lr)
     for key in ("strategy", "lr"):
         if key not in flat:
             raise UserError(f"{key} is missing: give --{key}, or a --config FILE that has it.")
@@ -145,11 +149,19 @@ def resolve(problem: Problem, given: Mapping[str, Any], name: str | None = None)
         config = config.model_copy(update={"groups": count})
     optimizer_info(config.optimizer)
     if config.compile and not info.compiles:
-        raise UserError(
-            f"strategy '{info.name}' cannot be compiled: its masks move while it trains. Drop --compile."
-        )
+        raise UserError(f"strategy '{info.name}' cannot be compiled: its masks move while it trains. Drop --compile.")
     _check_options(problem, config)
     return config
+
+
+def _without_options_of_others(flat: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
+    """``flat`` without options of named optimizers and schedules that it does not name: a problem may have defaults
+    for several."""
+    chosen = {flat.get("optimizer", "adam"), flat.get("schedule", "constant")}
+    owners = {name: info.options for name, info in optimizers.items()}
+    owners |= {name: info.options for name, info in schedules.items()}
+    others = {name: options for name, options in owners.items() if name not in chosen}
+    return {key: value for key, value in flat.items() if key in known or key not in flat_names(others)}
 
 
 def objective(problem: Problem, text: str) -> Objective:
@@ -191,7 +203,7 @@ def _check_options(problem: Problem, config: Config) -> None:
     owners = option_owners(strategy_info(config.strategy), config.optimizer, config.schedule)
     own = flat_names(owners)
     for key in config.options:
-        if key in own or key in model_names or (free and key.startswith(_MODEL)):
+        if key in own or key in model_names or key.startswith(PROBLEM) or (free and key.startswith(_MODEL)):
             continue
         if key in flat_names(everyone):
             owner = flat_names(everyone)[key][0]

@@ -141,6 +141,7 @@ class Trainer:
             **{f"train/loss/{task}": loss for task, loss in trained.items()},
             **self.evaluate("val"),
         }
+        record |= self.problem.analyse(self.strategy.model, self.updates)
         if any(not math.isfinite(value) for name, value in record.items() if name.startswith("val/loss/")):
             self._diverge(f"epoch {self.epoch}: a validation loss is not finite")
         if self.path is not None:

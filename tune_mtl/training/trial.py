@@ -96,7 +96,7 @@ def train(
     Raises:
         UserError: for anything in the input that cannot be, before anything is written.
     """
-    loaded = load_problem(problem)
+    loaded = load_problem(problem, config)
     resolved = resolve(loaded, config, problem if isinstance(problem, str) else None)
     with ExitStack() as stack:
         stack.enter_context(isolated())

@@ -1,0 +1,356 @@
+"""The baselines equal oracles of a few lines, and keep their published properties."""
+
+import copy
+import math
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from hypothesis import assume, given, settings
+from hypothesis.strategies import floats, integers
+from torch import nn
+
+from tests.strategies.baseline_oracles import GradNormOracle, losses_and_gradients, min_norm, pcgrad, relative_gap
+from tests.strategies.oracles import Moments
+from tests.toys import equal, make_batch, make_conv_model, make_model, make_tasks, run_options, weights
+from tune_mtl import MultiTaskModel, Task, UserError, make_strategy
+from tune_mtl.models.celeba_net import celeba_net
+from tune_mtl.strategies.mgda_ub import min_norm_weights
+from tune_mtl.strategies.mr import Road, initial_masks
+from tune_mtl.strategies.selective import clusters
+
+LR, STEPS = 0.02, 20
+
+
+def linear_setting(count, seed=0, width=3, rows=7):
+    """A linear network in torch and the same weights in numpy, with batches in both forms."""
+    random = np.random.default_rng(seed)
+    trunk, heads = random.standard_normal((4, width)), [random.standard_normal((width, 2)) for _ in range(count)]
+    model = MultiTaskModel(
+        nn.Linear(4, width, bias=False), {f"t{i}": nn.Linear(width, 2, bias=False) for i in range(count)}
+    ).double()
+    with torch.no_grad():
+        model.trunk.weight.copy_(torch.from_numpy(trunk.T))
+        for index, head in enumerate(heads):
+            model.heads[f"t{index}"].weight.copy_(torch.from_numpy(head.T))
+    tasks = [Task(f"t{i}", F.mse_loss) for i in range(count)]
+    batches = [
+        (random.standard_normal((rows, 4)), [random.standard_normal((rows, 2)) for _ in range(count)])
+        for _ in range(STEPS)
+    ]
+    return model, tasks, trunk, heads, batches
+
+
+def as_tensors(x, targets):
+    return torch.from_numpy(x), {f"t{index}": torch.from_numpy(target) for index, target in enumerate(targets)}
+
+
+def check_weights(model, trunk, heads):
+    np.testing.assert_allclose(model.trunk.weight.detach().numpy().T, trunk, rtol=1e-6, atol=1e-9)
+    for index, head in enumerate(heads):
+        np.testing.assert_allclose(model.heads[f"t{index}"].weight.detach().numpy().T, head, rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("count", [2, 3, 5])
+def test_pcgrad_equals_oracle_in_a_fixed_order(count, monkeypatch):
+    monkeypatch.setattr(torch, "randperm", lambda size, **_: torch.arange(size).flip(0))
+    model, tasks, trunk, heads, batches = linear_setting(count)
+    strategy = make_strategy("pcgrad", model, tasks, lr=LR, optimizer="sgd")
+    conflicts = 0
+    for x, targets in batches:
+        strategy.step(*as_tensors(x, targets))
+        found = losses_and_gradients(trunk, heads, x, targets)
+        gradients = [gradient for _, gradient, _, _ in found]
+        conflicts += sum(np.sum(a * b) < 0 for a in gradients for b in gradients)
+        trunk = trunk - LR * pcgrad(gradients, [range(count)[::-1]] * count)
+        heads = [head - LR * own for head, (_, _, own, _) in zip(heads, found, strict=True)]
+    check_weights(model, trunk, heads)
+    assert conflicts > 0
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=integers(0, 10_000))
+def test_pcgrad_of_two_tasks_without_conflict_is_sus(seed):
+    model, tasks, trunk, heads, batches = linear_setting(2, seed)
+    x, targets = batches[0]
+    (_, first, _, _), (_, second, _, _) = losses_and_gradients(trunk, heads, x, targets)
+    assume(np.sum(first * second) > 0)
+    shared = copy.deepcopy(model)
+    make_strategy("pcgrad", model, tasks, lr=LR).step(*as_tensors(x, targets))
+    make_strategy("sus", shared, tasks, lr=LR).step(*as_tensors(x, targets))
+    for got, want in zip(weights(model), weights(shared), strict=True):
+        torch.testing.assert_close(got, want, rtol=1e-6, atol=1e-12)
+
+
+@settings(max_examples=60, deadline=None)
+@given(count=integers(2, 40), extra=integers(0, 60), seed=integers(0, 10_000), spread=floats(0, 3))
+def test_min_norm_weights_are_optimal(count, extra, seed, spread):
+    random = np.random.default_rng(seed)
+    rows = random.standard_normal((count, count + 1 + extra)) * np.exp(spread * random.standard_normal((count, 1)))
+    gramian = rows @ rows.T
+    found = min_norm_weights(gramian)
+    assert (found >= 0).all()
+    assert found.sum() == pytest.approx(1)
+    assert relative_gap(gramian, found) <= 1e-3
+
+
+@pytest.mark.parametrize("gramian", [np.zeros((3, 3)), np.full((3, 3), np.nan), np.ones((3, 3))])
+def test_min_norm_weights_of_hopeless_gramians_are_on_the_simplex(gramian):
+    found = min_norm_weights(gramian)
+    assert found.sum() == pytest.approx(1)
+    assert (found >= 0).all()
+
+
+@pytest.mark.parametrize("count", [2, 3, 6])
+def test_mgda_ub_equals_oracle_heads_included(count):
+    model, tasks, trunk, heads, batches = linear_setting(count, seed=4)
+    strategy = make_strategy("mgda_ub", model, tasks, lr=LR, optimizer="sgd")
+    spread = []
+    for x, targets in batches:
+        strategy.step(*as_tensors(x, targets))
+        found = losses_and_gradients(trunk, heads, x, targets)
+        rows = np.stack([on_output.ravel() for *_, on_output in found])
+        a = min_norm(rows @ rows.T)
+        spread.append(np.ptp(a))
+        trunk = trunk - LR * sum(w * gradient for w, (_, gradient, _, _) in zip(a, found, strict=True))
+        heads = [head - LR * w * own for w, head, (_, _, own, _) in zip(a, heads, found, strict=True)]
+    check_weights(model, trunk, heads)
+    assert max(spread) > 0.1
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.2, 1.5])
+def test_gradnorm_follows_the_published_recursion(alpha):
+    model, tasks, trunk, heads, batches = linear_setting(4, seed=2)
+    strategy = make_strategy("gradnorm", model, tasks, lr=LR, optimizer="sgd", gradnorm_alpha=alpha)
+    oracle = GradNormOracle(4, LR, alpha)
+    for x, targets in batches:
+        strategy.step(*as_tensors(x, targets))
+        trunk, heads = oracle.step(trunk, heads, x, targets)
+        np.testing.assert_allclose(strategy.balance.detach().numpy(), oracle.weights, rtol=1e-6)
+        assert strategy.balance.sum().item() == pytest.approx(4)
+    check_weights(model, trunk, heads)
+    assert np.ptp(oracle.weights) > 0.05
+
+
+def test_gradnorm_balances_at_the_last_convolution_or_where_told():
+    tasks = make_tasks(2)
+    last = make_strategy("gradnorm", model := make_conv_model(2), tasks, lr=0.1)
+    assert last._layer is model.trunk[1].weight
+    chosen = make_strategy("gradnorm", model := make_conv_model(2), tasks, lr=0.1, gradnorm_layer="5")
+    assert chosen._layer is model.trunk[5].weight
+    flat = make_strategy("gradnorm", model := make_model(2), tasks, lr=0.1)
+    assert flat._layer is model.trunk[2].weight
+    with pytest.raises(UserError, match="gradnorm_layer '9'"):
+        make_strategy("gradnorm", make_model(2), tasks, lr=0.1, gradnorm_layer="9")
+
+
+def test_adatask_equals_oracle():
+    tasks, model = make_tasks(4, scale=1.7), make_model(4)
+    reference = copy.deepcopy(model)
+    strategy = make_strategy("adatask", model, tasks, lr=LR)
+    memories = [Moments("adam", LR) for _ in tasks]
+    for step in range(STEPS):
+        batch = make_batch(4, seed=step)
+        strategy.step(*batch)
+        features = reference.trunk(batch.inputs)
+        found = []
+        for task in tasks:
+            parameters = [*reference.trunk.parameters(), *reference.heads[task.name].parameters()]
+            loss = task.loss(reference.heads[task.name](features), batch.targets[task.name])
+            found.append((parameters, torch.autograd.grad(loss, parameters, retain_graph=True)))
+        for memory, (parameters, gradients) in zip(memories, found, strict=True):
+            for parameter, gradient in zip(parameters, gradients, strict=True):
+                memory.step(parameter, gradient)
+    for got, want in zip(weights(model), weights(reference), strict=True):
+        torch.testing.assert_close(got, want, rtol=1e-6, atol=1e-10)
+
+
+def test_adatask_without_memory_is_sus_and_in_one_group_too():
+    for keywords in ({"optimizer": "sgd"}, {"groups": 1}):
+        results = []
+        for name in ("adatask", "sus"):
+            own = keywords if name == "adatask" else {key: keywords[key] for key in keywords if key != "groups"}
+            strategy = make_strategy(name, make_model(3), make_tasks(3), lr=LR, **own)
+            for step in range(5):
+                strategy.step(*make_batch(3, seed=step))
+            results.append(weights(strategy.model))
+        for got, want in zip(*results, strict=True):
+            torch.testing.assert_close(got, want, rtol=1e-9, atol=1e-12)
+
+
+def test_selective_learns_affinities_from_the_losses_after_each_step():
+    tasks, model = make_tasks(3), make_model(3)
+    strategy = make_strategy("selective", model, tasks, lr=LR, seed=1, selective_warmup=100, selective_rate=0.5)
+    reference, expected = copy.deepcopy(model), np.zeros((3, 3))
+    optimizer = torch.optim.Adam(reference.parameters(), lr=LR)
+    generator = torch.Generator()
+    generator.set_state(strategy.recipe.generator.get_state())
+
+    def losses(batch):
+        features = reference.trunk(batch.inputs)
+        return [t.loss(reference.heads[t.name](features), batch.targets[t.name]) for t in tasks]
+
+    for step in range(5):
+        batch = make_batch(3, seed=step)
+        for task in torch.randperm(3, generator=generator).tolist():
+            before = losses(batch)
+            optimizer.zero_grad()
+            before[task].backward()
+            optimizer.step()
+            gains = [1 - (b / a).item() for a, b in zip(before, losses(batch), strict=True)]
+            expected[task] = 0.5 * expected[task] + 0.5 * np.array(gains)
+        strategy.step(*batch)
+    np.testing.assert_allclose(strategy.affinities.numpy(), expected, rtol=1e-6, atol=1e-12)
+    for got, want in zip(weights(model), weights(reference), strict=True):
+        torch.testing.assert_close(got, want, rtol=1e-6, atol=1e-10)
+
+
+def test_selective_groups_tasks_that_help_each_other():
+    friends = np.array([[1.0, 0.9, -0.5, -0.5], [0.9, 1.0, -0.5, -0.5], [-0.5, -0.5, 1.0, 0.9], [-0.5, -0.5, 0.9, 1.0]])
+    scale = np.diag([1.0, 10.0, 0.1, 5.0])
+    assert clusters(friends @ scale) == [0, 0, 1, 1]
+    assert clusters(np.full((3, 3), np.nan)) is None
+    assert clusters(np.eye(1)) is None
+
+
+def test_selective_starts_with_single_tasks_and_keeps_every_task_once():
+    strategy = make_strategy(
+        "selective", make_model(5), make_tasks(5), lr=LR, selective_warmup=3, selective_every=1, selective_rate=0.5
+    )
+    assert strategy.groups == [["t0"], ["t1"], ["t2"], ["t3"], ["t4"]]
+    seen = set()
+    for step in range(12):
+        strategy.step(*make_batch(5, seed=step))
+        assert sorted(task for group in strategy.groups for task in group) == ["t0", "t1", "t2", "t3", "t4"]
+        seen.add(tuple(map(tuple, strategy.groups)))
+    assert len(seen) > 1
+
+
+@settings(max_examples=60, deadline=None)
+@given(tasks=integers(1, 12), channels=integers(1, 70), sigma=floats(0.05, 1), seed=integers(0, 1000))
+def test_masks_cover_every_channel_and_keep_the_sharing_ratio(tasks, channels, sigma, seed):
+    used = initial_masks(tasks, channels, sigma, torch.Generator().manual_seed(seed))
+    assert used.any(dim=0).all()
+    spare = math.floor((1 - sigma) * channels + 1e-9)
+    assert ((~used).sum(dim=1) <= spare).all()
+    if tasks == 1:
+        assert used.all()
+    starts = torch.arange(channels) % tasks
+    assert used[starts, torch.arange(channels)].all()
+
+
+@settings(max_examples=40, deadline=None)
+@given(tasks=integers(2, 6), channels=integers(4, 40), end=integers(1, 120), size=integers(1, 3), seed=integers(0, 99))
+def test_tasks_swap_only_for_channels_they_never_used_and_visit_all_in_time(tasks, channels, end, size, seed):
+    generator = torch.Generator().manual_seed(seed)
+    used = initial_masks(tasks, channels, 0.6, generator)
+    road = Road(used.clone(), end, size)
+    visited = used.clone()
+    for mini_batch in range(1, end + 1):
+        if road.moves_at(mini_batch):
+            moved = road.move(used, generator)
+            assert not (visited & moved & ~used).any()
+            assert torch.equal(moved.sum(dim=1), used.sum(dim=1))
+            used, visited = moved, visited | moved
+    assert visited.all()
+    assert not road.moves_at(10 * end)
+
+
+@pytest.mark.parametrize(
+    ("end", "intervals"),
+    [(3000, {64: 250, 128: 120, 256: 58, 512: 29}), (10_000, {64: 833, 128: 400, 256: 196, 512: 98})],
+)
+def test_intervals_are_the_published_ones(end, intervals):
+    for channels, interval in intervals.items():
+        used = initial_masks(3, channels, 0.8, torch.Generator().manual_seed(0))
+        assert Road(used, end, 1).interval == interval
+
+
+def test_the_celeba_net_has_masks_after_each_convolutions_batch_norm():
+    names = ["a", "b", "c"]
+    tasks = [Task(name, F.binary_cross_entropy_with_logits) for name in names]
+    strategy = make_strategy("mr", celeba_net(names), tasks, lr=0.1, mr_updates_end=3000)
+    assert [road.interval for road in strategy.roads] == [250, 120, 120, 58, 58, 29, 29]
+    hooked = [module for module in strategy.model.trunk.modules() if module._forward_hooks]
+    assert [type(module) for module in hooked] == [nn.BatchNorm2d] * 7
+
+
+def test_mr_predicts_through_each_tasks_masks():
+    strategy = make_strategy("mr", make_conv_model(3), make_tasks(3), lr=LR, mr_updates_end=4, mr_sigma=0.5)
+    strategy.model.eval()
+    batch = make_batch(3, seed=0)
+    trunk, masks = strategy.model.trunk, strategy.model.masks[0].used
+    predictions = strategy.predict(batch.inputs)
+    for index, task in enumerate(strategy.tasks):
+        hidden = trunk[2](trunk[1](trunk[0](batch.inputs))) * masks[index].double()[:, None]
+        for layer in list(trunk)[3:]:
+            hidden = layer(hidden)
+        torch.testing.assert_close(predictions[task], strategy.model.heads[task](hidden))
+    assert not torch.equal(trunk(batch.inputs), hidden)
+    loaded = type(strategy).own_model(make_conv_model(3, seed=9), list(strategy.tasks)).eval()
+    loaded.load_state_dict(strategy.model.state_dict())
+    for task, prediction in loaded(batch.inputs).items():
+        assert torch.equal(prediction, predictions[task])
+    copied = copy.deepcopy(loaded)
+    copied.masks[0].used.fill_(True)
+    assert torch.equal(loaded(batch.inputs)["t0"], predictions["t0"])
+    assert not torch.equal(copied(batch.inputs)["t0"], predictions["t0"])
+
+
+def test_mr_alternates_or_accumulates():
+    """Unmasked (sigma = 1), the one is IUS and the other SUS."""
+    for accumulate, other in ((False, "ius"), (True, "sus")):
+        results = []
+        for name, keywords in (
+            ("mr", {"mr_sigma": 1.0, "mr_accumulate": accumulate, "mr_updates_end": 3}),
+            (other, {}),
+        ):
+            strategy = make_strategy(name, make_conv_model(3), make_tasks(3), lr=LR, **keywords)
+            strategy.model.eval()
+            for step in range(5):
+                strategy.step(*make_batch(3, seed=step))
+            results.append((weights(strategy.model.trunk), strategy.updates))
+        assert results[0][1] == results[1][1]
+        for got, want in zip(results[0][0], results[1][0], strict=True):
+            torch.testing.assert_close(got, want, rtol=1e-9, atol=1e-12)
+
+
+def test_mr_needs_convolutions():
+    with pytest.raises(UserError, match="'mr' needs a trunk with convolutions"):
+        make_strategy("mr", make_model(2), make_tasks(2), lr=0.1, mr_updates_end=5)
+    with pytest.raises(UserError, match="mr_updates_end is missing"):
+        make_strategy("mr", make_conv_model(2), make_tasks(2), lr=0.1)
+
+
+def test_missing_solvers_are_named(monkeypatch):
+    import torchjd._mixins
+
+    monkeypatch.setattr(torchjd._mixins, "find_spec", lambda _: None)
+    with pytest.raises(UserError, match=r'pip install "tune-mtl\[solvers\]"'):
+        make_strategy("jd_cagrad", make_model(2), make_tasks(2), lr=0.1)
+
+
+def test_options_of_aggregators_reach_them():
+    results = []
+    for weight in (1.0, 3.0):
+        strategy = make_strategy(
+            "jd_constant", make_model(2), make_tasks(2), lr=LR, optimizer="sgd", jd_constant_weights={"t1": weight}
+        )
+        strategy.step(*make_batch(2, seed=0))
+        results.append(weights(strategy.model))
+    assert not equal(*results)
+    with pytest.raises(UserError, match="unknown task 'x'"):
+        make_strategy("jd_constant", make_model(2), make_tasks(2), lr=LR, jd_constant_weights={"x": 1.0})
+    with pytest.raises(UserError, match="needs 5 tasks"):
+        make_strategy("jd_trimmedmean", make_model(4), make_tasks(4), lr=LR, jd_trimmedmean_trim_number=2)
+
+
+def test_an_aggregator_without_enough_rows_sums_them():
+    present = {"t0": torch.ones(6, dtype=torch.bool), "t1": torch.zeros(6), "t2": torch.zeros(6)}
+    batch, results = make_batch(3, seed=0), []
+    for name in ("jd_krum", "sus"):
+        strategy = make_strategy(name, make_model(3), make_tasks(3), lr=LR, **run_options(name, 5))
+        strategy.step(batch.inputs, batch.targets, present)
+        results.append(weights(strategy.model))
+    assert equal(*results)

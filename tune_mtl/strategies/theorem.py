@@ -1,0 +1,53 @@
+"""SGD with the step size of the convergence theorem."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from torch.nn import Parameter
+from torch.optim import SGD
+
+
+class TheoremSGD(SGD):
+    """Plain SGD at ``eta_t = lr * 2 / (mu (gamma + t))``, where t = 1, 2, ... counts its own steps.
+
+    With ``lr=1``, L-smooth and mu-strongly convex tasks and ``gamma >= 2 L / mu - 1``, the theorem bounds the mean of
+    the tasks under IUS, whose one optimizer takes all single updates. SUS steps on their sum: there the same needs
+    ``lr = 1 / N``.
+
+    Args:
+        lr: A factor of the theorem's step.
+        mu: Strong convexity of every task.
+        smoothness: L, the Lipschitz constant of every task's gradient.
+        gamma: Default: the smallest that the theorem allows.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Parameter],
+        lr: float = 1.0,
+        *,
+        mu: float,
+        smoothness: float,
+        gamma: float | None = None,
+        foreach: bool | None = None,
+    ) -> None:
+        super().__init__(params, lr=lr, foreach=foreach)
+        for group in self.param_groups:
+            group |= {"mu": mu, "gamma": least_gamma(mu, smoothness) if gamma is None else gamma, "t": 0}
+
+    def step(self, closure: Callable[[], float] | None = None) -> Any:
+        """One step; the learning rate that a schedule sees is the factor."""
+        factors = [group["lr"] for group in self.param_groups]
+        for group in self.param_groups:
+            group["t"] += 1
+            group["lr"] *= 2.0 / (group["mu"] * (group["gamma"] + group["t"]))
+        try:
+            return super().step(closure)
+        finally:
+            for group, factor in zip(self.param_groups, factors, strict=True):
+                group["lr"] = factor
+
+
+def least_gamma(mu: float, smoothness: float) -> float:
+    """The smallest gamma that the theorem allows: steps start at 1 / L."""
+    return 2.0 * smoothness / mu - 1.0
