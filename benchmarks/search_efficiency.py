@@ -45,7 +45,12 @@ def main() -> None:
         for seed in range(arguments.seeds):
             common = {"max_epochs": arguments.epochs, "seed": seed}
             grid = tune_mtl.search(
-                "multidigits", name=f"grid-{seed}", space="paper", seeds=[seed], max_epochs=arguments.epochs
+                "multidigits",
+                name=f"grid-{seed}",
+                space="paper",
+                strategies=["sus", "ius", "io"],
+                seeds=[seed],
+                max_epochs=arguments.epochs,
             )
             guided = tune_mtl.search("multidigits", name=f"guided-{seed}", samples=arguments.samples, **common)
             full, curve = progress(grid.folder), progress(guided.folder)

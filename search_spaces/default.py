@@ -2,7 +2,7 @@
 
 import importlib
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from search_spaces.space import Choice, Dimension, LogRange, Range, Space, check_known
 from tune_mtl.core.options import Tunable
@@ -12,7 +12,9 @@ from tune_mtl.strategies.registry import StrategyInfo, registry
 if TYPE_CHECKING:
     from tune_mtl.core.problem import Problem
 
-PAPER_STRATEGIES = ("sus", "ius", "io")
+DEFAULT_STRATEGIES = ("sus", "ius", "io")
+PAPER_STRATEGIES = (*DEFAULT_STRATEGIES, "gradnorm", "pcgrad")
+"""Those of the paper that any trunk can have; Maximum Roaming needs convolutions."""
 PAPER_SEEDS = (0, 1, 2)
 
 
@@ -42,22 +44,49 @@ def dimension(mark: Tunable) -> Dimension:
 
 
 def make_spaces(
-    tasks: list[str], *, paper_lr: LogRange, wide_lr: LogRange, counts: tuple[int, ...] | None = None
+    tasks: list[str],
+    *,
+    paper_lr: LogRange,
+    wide_lr: LogRange,
+    counts: tuple[int, ...] | None = None,
+    paper_strategies: tuple[str, ...] = PAPER_STRATEGIES,
+    paper_options: Mapping[str, Any] | None = None,
 ) -> dict[str, Space]:
-    """``paper``: the paper's protocol, a grid on three seeds. ``wide``: everything, for a guided search."""
+    """``paper``: the paper's protocol, a grid on three seeds. ``wide``: everything, for a guided search.
+
+    Args:
+        tasks: Their names.
+        paper_lr, wide_lr: Learning rates of each.
+        counts: Group counts; default: powers of two, and one group per task.
+        paper_strategies: Those that the paper compares.
+        paper_options: Options with which it does, where they are not the defaults.
+    """
     counts = counts or group_counts(len(tasks))
     per_strategy = {name: own_dimensions(info, tasks, counts) for name, info in registry.items()}
     with_options = {name: {**own, **tunable_dimensions(registry[name])} for name, own in per_strategy.items()}
     return {
         "paper": Space(
             name="paper",
-            strategies=PAPER_STRATEGIES,
+            strategies=paper_strategies,
             dimensions={"lr": paper_lr},
-            per_strategy=per_strategy,
+            per_strategy={
+                name: {
+                    **own,
+                    **{key: Choice((value,)) for key, value in (paper_options or {}).items() if owns(name, key)},
+                }
+                for name, own in per_strategy.items()
+            },
             seeds=PAPER_SEEDS,
         ),
-        "wide": Space(name="wide", strategies=PAPER_STRATEGIES, dimensions={"lr": wide_lr}, per_strategy=with_options),
+        "wide": Space(
+            name="wide", strategies=DEFAULT_STRATEGIES, dimensions={"lr": wide_lr}, per_strategy=with_options
+        ),
     }
+
+
+def owns(strategy: str, key: str) -> bool:
+    """Whether ``key`` is an option of ``strategy``."""
+    return key.removeprefix(f"{strategy}_") in registry[strategy].options.model_fields and key.startswith(strategy)
 
 
 def spaces_of(problem: "Problem") -> dict[str, Space]:

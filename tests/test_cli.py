@@ -90,7 +90,7 @@ def test_train_shows_and_writes_the_result(tmp_path):
         (["multidigits", "--strategy", "io", "--lr", "fast"], "lr=fast must be a finite number > 0"),
         (["multidigits", "--strategy", "io", "--lr", "0"], "lr=0 must be a finite number > 0"),
         (["multidigits", "--strategy", "io"], "lr is missing"),
-        (["multidigits", "--strategy", "sus", "--lr", "1", "--groups", "2"], "only ius, io have groups"),
+        (["multidigits", "--strategy", "sus", "--lr", "1", "--groups", "2"], "only ius, io, adatask have groups"),
         (["multidigits", "--strategy", "io", "--lr", "1", "--groups", "0"], "groups=0 is impossible with 4 tasks"),
         (["multidigits", "--strategy", "io", "--lr", "1", "--groups", "5"], "groups=5 is impossible with 4 tasks"),
         (["multidigits", "--strategy", "io", "--lr", "1", "--grops", "5"], "--grops"),

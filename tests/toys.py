@@ -78,11 +78,14 @@ def equal(first: Sequence[Tensor], second: Sequence[Tensor]) -> bool:
     return len(first) == len(second) and all(torch.equal(a, b) for a, b in zip(first, second, strict=True))
 
 
-def toy_problem(count: int = 3, *, samples: int = 60, dropout: bool = True, **parts) -> Problem:
+def toy_problem(count: int = 3, *, samples: int = 60, dropout: bool = True, conv: bool = False, **parts) -> Problem:
     """A problem with dropout (global randomness) whose data take no time to make."""
 
     def model(width: int = HIDDEN) -> MultiTaskModel:
         layers = [nn.Linear(FEATURES, width), nn.Tanh(), nn.Dropout(0.2 if dropout else 0.0)]
+        if conv:
+            layers += [nn.Unflatten(1, (1, -1)), nn.Conv1d(1, 4, 3, padding=1), nn.BatchNorm1d(4), nn.Flatten()]
+            layers += [nn.Linear(4 * width, width)]
         return MultiTaskModel(nn.Sequential(*layers), {name: nn.Linear(width, OUTPUTS) for name in task_names(count)})
 
     def data(split: str) -> TensorData:

@@ -27,7 +27,7 @@ app = typer.Typer(
     help="Which multi-task optimisation strategy, how many task groups, at which learning rate - for your problem?",
 )
 
-_STRATEGIES = ", ".join(registry)
+_STRATEGIES = ", ".join(name for name in registry if not name.startswith("jd_")) + ", jd_... (see tune-mtl strategies)"
 _NOT_CONFIG = {"problem", "config", "set_", "out", "resume"}
 _NOT_SETTINGS = {"problem", "set_", "strategies", "lr", "groups", "dry_run"}
 

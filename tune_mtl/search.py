@@ -139,6 +139,7 @@ def search(
     plan = plan_search(problem, **given)
     reachable(plan.tracking_uri)
     _check_unused(plan)
+    plan.check_strategies()
     plan.check_disk()
     with _Cluster(plan.settings, own_module=":" in plan.settings.problem):
         searcher = FairSearcher(

@@ -49,7 +49,7 @@ def test_names_are_suggested():
         make_strategy("oi", make_model(1), make_tasks(1), lr=0.1)
     with pytest.raises(UserError, match=r"unknown option 'adam_wieght_decay'. Did you mean 'adam_weight_decay'\?"):
         make_strategy("io", make_model(1), make_tasks(1), lr=0.1, adam_wieght_decay=1)
-    with pytest.raises(UserError, match="only ius, io have groups"):
+    with pytest.raises(UserError, match="only ius, io, adatask have groups"):
         make_strategy("sus", make_model(1), make_tasks(1), lr=0.1, groups=1)
     assert did_you_mean("zzz", ["io", "sus"]) == "Known: io, sus."
 

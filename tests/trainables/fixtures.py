@@ -4,6 +4,7 @@ from tests.toys import toy_problem
 from tune_mtl import Batch
 
 problem = toy_problem(4)
+convolutional = toy_problem(4, conv=True)
 
 
 def _fails(*_: object) -> Batch:

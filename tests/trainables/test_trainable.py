@@ -83,4 +83,5 @@ def test_one_class_per_strategy():
     for name in registry:
         (chosen,) = [c for c in vars(trainables).values() if getattr(c, "strategy", None) == name]
         assert chosen.__name__ in trainables.__all__
-        assert chosen({**CONFIG, "strategy": "ignored"}).trainer.config.strategy == name
+        config = {**CONFIG, "problem": "tests.trainables.fixtures:convolutional", "strategy": "ignored"}
+        assert chosen(config).trainer.config.strategy == name

@@ -1,6 +1,5 @@
 """Epochs, evaluation, the best epoch, divergence, determinism and exact continuation in one process."""
 
-import copy
 import math
 from contextlib import suppress
 
@@ -25,6 +24,7 @@ from tune_mtl import (
     train,
 )
 from tune_mtl.strategies.registry import registry
+from tune_mtl.training import checkpoint
 from tune_mtl.training.config import resolve
 from tune_mtl.training.loader import evaluation_order, training_order
 from tune_mtl.training.trainer import Diverged, Trainer
@@ -46,13 +46,13 @@ class Stop(Exception):
 
 
 @pytest.mark.parametrize("strategy", sorted(registry))
-@pytest.mark.parametrize("stop_at", [1, 7, 10, 23])
-def test_stopped_anywhere_and_continued_equals_never_stopped(strategy, stop_at):
-    whole = make_trainer(strategy=strategy)
+@pytest.mark.parametrize("stop_at", [1, 10, 23])
+def test_stopped_anywhere_and_continued_equals_never_stopped(strategy, stop_at, tmp_path):
+    whole = make_trainer(toy_problem(conv=True), strategy=strategy)
     while not whole.finished:
         whole.run_period()
 
-    stopped, calls = make_trainer(strategy=strategy), 0
+    stopped, calls = make_trainer(toy_problem(conv=True), strategy=strategy), 0
 
     def stop():
         nonlocal calls
@@ -63,10 +63,10 @@ def test_stopped_anywhere_and_continued_equals_never_stopped(strategy, stop_at):
     with suppress(Stop):
         while True:
             stopped.run_period(stop)
-    state = copy.deepcopy(stopped.state_dict())
+    checkpoint.save(tmp_path / "state.pt", stopped.state_dict())
     torch.rand(100)
-    resumed = make_trainer(strategy=strategy)
-    resumed.load_state_dict(state)
+    resumed = make_trainer(toy_problem(conv=True), strategy=strategy)
+    resumed.load_state_dict(checkpoint.load(tmp_path / "state.pt"))
     while not resumed.finished:
         resumed.run_period()
 
@@ -91,7 +91,7 @@ def test_every_strategy_starts_from_the_same_weights_and_sees_the_same_batches()
             batches.append(batch.inputs.clone())
             return batch
 
-        trainer = make_trainer(toy_problem(to_device=to_device), strategy=name, seed=4)
+        trainer = make_trainer(toy_problem(conv=True, to_device=to_device), strategy=name, seed=4)
         start = [tensor.clone() for tensor in trainer._model.state_dict().values()]
         trainer.run_period()
         seen[name] = start + batches

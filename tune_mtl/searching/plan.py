@@ -21,6 +21,8 @@ from tune_mtl.core.problem import Problem
 from tune_mtl.core.seeds import isolated
 from tune_mtl.searching.settings import Settings
 from tune_mtl.searching.suggest import interleaved_grid
+from tune_mtl.strategies.info import count
+from tune_mtl.strategies.make import make_strategy
 from tune_mtl.strategies.registry import strategy_info
 from tune_mtl.tracking.store import check_name, searches_folder, tracking_uri
 from tune_mtl.training.config import Config, resolve
@@ -134,6 +136,33 @@ class Plan:
             config.setdefault("groups", len(self.problem.tasks))
         return config
 
+    def check_strategies(self) -> None:
+        """Refuse strategies that cannot train this problem's network; what else is wrong with it, trials will say.
+
+        Raises:
+            UserError: for the first that cannot.
+        """
+        with isolated():
+            try:
+                model = self.problem.model(**self._first_config(self.space.strategies[0]).model_options)
+            except Exception:
+                return
+        for strategy in self.space.strategies:
+            config = self._first_config(strategy)
+            make_strategy(
+                strategy,
+                model,
+                self.problem.tasks,
+                lr=config.lr,
+                optimizer=config.optimizer,
+                groups=config.groups,
+                schedule=config.schedule,
+                **config.strategy_options_for(mini_batches=1),
+            )
+
+    def _first_config(self, strategy: str) -> Config:
+        return resolve(self.problem, self.completed(next(self.space.grid(strategy))), self.settings.problem)
+
     def check_disk(self) -> None:
         """Refuse a search whose checkpoints and weights would not fit; weighed after one mini-batch.
 
@@ -173,7 +202,13 @@ class _Enough(Exception):
 def measure(plan: Plan, *, whole_period: bool) -> Measured:
     """Train the most demanding config in this process: for one mini-batch, or to its first evaluation."""
     configs = [next(plan.space.grid(strategy)) for strategy in plan.space.strategies]
-    demanding = max(configs, key=lambda config: (config["strategy"] in ("io", "stl"), config.get("groups") or 0))
+
+    def demand(config: Mapping[str, Any]) -> tuple[int, int]:
+        tasks, groups = len(plan.problem.tasks), config.get("groups") or len(plan.problem.tasks)
+        info = strategy_info(config["strategy"])
+        return count(info.states, tasks, groups), count(info.forwards, tasks, groups)
+
+    demanding = max(configs, key=demand)
 
     def stop() -> None:
         if not whole_period:

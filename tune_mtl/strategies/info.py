@@ -31,7 +31,8 @@ class StrategyInfo:
         shares_trunk: Whether tasks share weights; path statistics exist only then.
         options_record: The name of the record of its own options, in `strategies.options`.
         forwards, backwards: Passes through the trunk.
-        memory: What it holds besides one copy of weights, gradients and optimizer state.
+        states: Optimizer states over the trunk.
+        memory: What it holds besides weights, gradients and optimizer states.
         differs_from_sus: Why a single task is not trained as SUS trains it; empty where it is.
         needs_tasks: The fewest tasks it works with.
         needs_convolutions: Whether it works on the channels of trunk convolutions only.
@@ -50,6 +51,7 @@ class StrategyInfo:
     options_record: str = "NoOptions"
     forwards: str = "1"
     backwards: str = "1"
+    states: str = "1"
     memory: str = "-"
     differs_from_sus: str = ""
     needs_tasks: int = 1
@@ -67,3 +69,9 @@ class StrategyInfo:
     def reduces_to_sus(self) -> bool:
         """Whether with one task it takes the same steps as SUS."""
         return not self.differs_from_sus
+
+
+def count(formula: str, tasks: int, groups: int) -> int:
+    """``1``, ``N``, ``G`` or ``G + 1`` as a number; what follows a comma is left out."""
+    first, _, more = formula.partition(",")[0].partition(" + ")
+    return {"1": 1, "N": tasks, "G": groups}[first] + int(more or 0)

@@ -1,6 +1,7 @@
 """Jacobian descent: one step on an aggregation of the tasks' gradients, by any of TorchJD's aggregators."""
 
 import importlib
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -126,6 +127,7 @@ def make_aggregator(
         arguments["leak"] = like.new_full((len(tasks),), arguments["leak"])
     if info.name == "jd_nashmtl":
         arguments["n_tasks"] = len(tasks)
+        warnings.filterwarnings("ignore", message="You are solving a parameterized problem that is not DPP")
     try:
         return make(**arguments)  # type: ignore[no-any-return]
     except ImportError as error:

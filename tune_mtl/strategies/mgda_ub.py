@@ -48,7 +48,7 @@ class UpperBoundDescent(SharedUpdateSteps):
 def gramian(rows: Tensor) -> Tensor:
     """``rows @ rows.T`` in float64, without a copy of the rows in it: the shortest combination cancels most of them."""
     total = torch.zeros(len(rows), len(rows), dtype=torch.float64, device=rows.device)
-    for chunk in rows.split(_CHUNK, dim=1):
+    for chunk in torch.split(rows, _CHUNK, dim=1):
         wide = chunk.double()
         total += wide @ wide.T
     return total

@@ -30,7 +30,7 @@ _INFOS = (
         has_groups=True,
         forwards="G",
         backwards="G",
-        memory="optimizer state per group (G x trunk)",
+        states="G",
     ),
     StrategyInfo(
         name="scalar",
@@ -50,7 +50,8 @@ _INFOS = (
         shares_trunk=False,
         forwards="N",
         backwards="N",
-        memory="a network and optimizer state per task",
+        states="N",
+        memory="a network per task",
         reference="the reference of Delta-m",
     ),
     StrategyInfo(
@@ -105,7 +106,8 @@ _INFOS = (
         family="later work",
         has_groups=True,
         backwards="G",
-        memory="optimizer state and a gradient per group (2 G x trunk and more)",
+        states="G",
+        memory="one gradient per group (G x trunk)",
         reference="Yang et al. 2023, AdaTask: A Task-aware Adaptive Learning Rate Approach",
     ),
     StrategyInfo(
