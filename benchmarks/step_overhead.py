@@ -4,27 +4,30 @@ The same strategy, model and batches go through ``Strategy`` + ``PathLength`` an
 blocks that alternate and change places, in one process: only ratios are reported (medians of the ratios of paired
 blocks, with the interval of the median at 95 %).
 
-    python benchmarks/step_overhead.py [--blocks 21] [--threads 1]
+    python benchmarks/step_overhead.py [--blocks 21] [--threads 1] [--strategies sus,io] [--parts overhead,cost,tracing]
 """
 
 import argparse
 import copy
+import gc
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import cycle
+from pathlib import Path
 
 import torch
 import torch.nn.functional as F
+from bare_loops import LR, bare_loop
 from torch import Tensor
 
 from tune_mtl import Batch, MultiTaskModel, PathLength, Task, load_problem, make_strategy
+from tune_mtl.core.options import ShareOfRun
 from tune_mtl.models.celeba_net import celeba_net
+from tune_mtl.strategies.registry import registry, strategy_info
 from tune_mtl.training.path import traced_weights
-
-LR = 1e-4
 
 
 @dataclass(frozen=True)
@@ -54,35 +57,6 @@ def celeba(batch_size: int = 8) -> Setting:
         for _ in range(2)
     ]
     return Setting(f"CelebA net, 40 tasks, batch {batch_size}", celeba_net(names), tasks, batches, 3)
-
-
-def bare_loop(strategy: str, setting: Setting, groups: list[list[str]]) -> Callable[[Batch], None]:
-    """The rule as one would write it by hand for this one model."""
-    model, losses = setting.model, {task.name: task.loss for task in setting.tasks}
-    if strategy == "io":
-        optimizers = [
-            torch.optim.Adam(
-                [*model.trunk.parameters(), *(p for task in group for p in model.heads[task].parameters())],
-                lr=LR,
-                fused=True,
-            )
-            for group in groups
-        ]
-    else:
-        optimizers = [torch.optim.Adam(model.parameters(), lr=LR, fused=True)] * len(groups)
-
-    def step(batch: Batch) -> None:
-        for group, optimizer in zip(groups, optimizers, strict=True):
-            features = model.trunk(batch.inputs)
-            terms = [losses[task](model.heads[task](features), batch.targets[task]) for task in group]
-            total = terms[0]
-            for term in terms[1:]:
-                total = total + term
-            optimizer.zero_grad()
-            total.backward()
-            optimizer.step()
-
-    return step
 
 
 def block(step: Callable[[Batch], object], batches: Iterator[Batch], count: int) -> float:
@@ -120,16 +94,45 @@ def median_interval(values: Sequence[float]) -> tuple[float, float, float]:
     return statistics.median(ordered), ordered[low], ordered[high]
 
 
+def run_options(name: str) -> dict[str, int]:
+    """Far away, what a strategy does once in a while: it is no part of a step."""
+    return {f"{name}_{option}": 10**6 for option in strategy_info(name).options.marked(ShareOfRun)}
+
+
+def own_copy(setting: Setting) -> Setting:
+    return replace(setting, model=copy.deepcopy(setting.model))
+
+
 def overhead(setting: Setting, strategy: str, groups: int | None, blocks: int) -> tuple[float, float, float]:
     """Our strategy with tracing on, against the bare loop, each on its own copy of the model."""
-    own = Setting(setting.title, copy.deepcopy(setting.model), setting.tasks, setting.batches, setting.steps)
-    ours = make_strategy(strategy, own.model, own.tasks, lr=LR, groups=groups)
-    path = PathLength(own.model, ours.optimizers)
-    bare = Setting(setting.title, copy.deepcopy(setting.model), setting.tasks, setting.batches, setting.steps)
-    hand_written = bare_loop(strategy, bare, ours.groups)
+    own = own_copy(setting)
+    ours = make_strategy(strategy, own.model, own.tasks, lr=LR, groups=groups, **run_options(strategy))
+    shared = ours.info.shares_trunk
+    path = PathLength(ours.model, ours.optimizers) if shared else None
+    losses = {task.name: task.loss for task in setting.tasks}
+    hand_written = bare_loop(strategy, own_copy(setting).model, losses, ours.groups)
     ratios = paired_ratios(lambda batch: ours.step(*batch), hand_written, setting, blocks)
-    path.close()
+    if path is not None:
+        path.close()
     return median_interval(ratios)
+
+
+def cost(setting: Setting, strategy: str, groups: int | None) -> tuple[float, float]:
+    """Seconds of a step (median), and the peak of memory above what was held before, in MiB."""
+    gc.collect()
+    own = own_copy(setting)
+    ours = make_strategy(strategy, own.model, own.tasks, lr=LR, groups=groups, **run_options(strategy))
+    before = memory("VmRSS")
+    Path("/proc/self/clear_refs").write_text("5")
+    source = cycle(setting.batches)
+    seconds = block(lambda batch: ours.step(*batch), source, 3)
+    return seconds, (memory("VmHWM") - before) / 1024
+
+
+def memory(field: str) -> int:
+    """KiB, from the kernel."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(field))
 
 
 class HostCopies:
@@ -169,23 +172,41 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--blocks", type=int, default=21, help="paired blocks per line")
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--strategies", default=",".join(registry), help="comma-separated")
+    parser.add_argument("--parts", default="overhead,cost,tracing", help="comma-separated")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
+    names, parts = arguments.strategies.split(","), arguments.parts.split(",")
     settings = [multidigits(), celeba()]
     print(f"torch {torch.__version__}, {arguments.threads} thread(s), {arguments.blocks} paired blocks\n")
-    print("| network | strategy | ours / bare | 95 % interval |")
-    print("|---|---|---|---|")
-    for setting in settings:
-        few = None if len(setting.tasks) < 10 else 4
-        for strategy, groups in (("sus", None), ("ius", few), ("io", few)):
-            middle, low, high = overhead(setting, strategy, groups, arguments.blocks)
-            label = strategy + (f", {groups} groups" if groups else "")
-            print(f"| {setting.title} | {label} | {middle:.3f} | {low:.3f} - {high:.3f} |", flush=True)
-    print("\n| network | tracing one update, ours | copying all weights to the host | ratio |")
-    print("|---|---|---|---|")
-    for setting in settings:
-        ours, theirs = tracing(setting)
-        print(f"| {setting.title} | {ours:.3f} ms | {theirs:.3f} ms | {theirs / ours:.1f} |", flush=True)
+    if "overhead" in parts:
+        print("| network | strategy | ours / bare | 95 % interval |\n|---|---|---|---|")
+        for setting in settings:
+            for strategy in names:
+                groups = few_groups(setting, strategy)
+                blocks = arguments.blocks if len(setting.tasks) < 10 or strategy in QUICK else 5
+                middle, low, high = overhead(setting, strategy, groups, blocks)
+                label = strategy + (f", {groups} groups" if groups else "")
+                print(f"| {setting.title} | {label} | {middle:.3f} | {low:.3f} - {high:.3f} |", flush=True)
+    if "cost" in parts:
+        print("\n| strategy | 4 tasks: time / SUS | 40 tasks: time / SUS | 40 tasks: peak MiB |\n|---|---|---|---|")
+        reference = [cost(setting, "sus", None)[0] for setting in settings]
+        for strategy in names:
+            (few, _), (many, peak) = (cost(setting, strategy, None) for setting in settings)
+            print(f"| {strategy} | {few / reference[0]:.1f} | {many / reference[1]:.1f} | {peak:.0f} |", flush=True)
+    if "tracing" in parts:
+        print("\n| network | tracing one update, ours | copying all weights to the host | ratio |\n|---|---|---|---|")
+        for setting in settings:
+            ours, theirs = tracing(setting)
+            print(f"| {setting.title} | {ours:.3f} ms | {theirs:.3f} ms | {theirs / ours:.1f} |", flush=True)
+
+
+QUICK = ("sus", "scalar", "ius", "io", "gradnorm", "mgda_ub")
+"""Those whose step with 40 tasks takes no 40 passes through the trunk (four groups, where there are groups)."""
+
+
+def few_groups(setting: Setting, strategy: str) -> int | None:
+    return 4 if len(setting.tasks) > 10 and strategy_info(strategy).has_groups else None
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 from torch.optim import Optimizer
 
 from tune_mtl.core.errors import UserError, did_you_mean
@@ -110,6 +111,18 @@ class Strategy(ABC):
         if not labelled:
             return {}
         return self._losses_of(self.forward(batch.inputs, labelled), batch)
+
+    @torch.no_grad()
+    def look(self, batch: Labelled) -> Losses:
+        """The losses of all labelled tasks as they are now: nothing learns from them, BatchNorm's averages included."""
+        norms = [m for m in self.model.modules() if isinstance(m, _BatchNorm) and m.track_running_stats]
+        for norm in norms:
+            norm.track_running_stats = not self.model.training
+        try:
+            return self.losses(self.tasks, batch)
+        finally:
+            for norm in norms:
+                norm.track_running_stats = True
 
     def shared_losses(self, batch: Labelled) -> tuple[list[Tensor], Losses]:
         """The trunk's output (those of its tensors that have a gradient), and the losses of all labelled tasks."""

@@ -74,4 +74,4 @@ class StrategyInfo:
 def count(formula: str, tasks: int, groups: int) -> int:
     """``1``, ``N``, ``G`` or ``G + 1`` as a number; what follows a comma is left out."""
     first, _, more = formula.partition(",")[0].partition(" + ")
-    return {"1": 1, "N": tasks, "G": groups}[first] + int(more or 0)
+    return int({"N": tasks, "G": groups}.get(first, first)) + int(more or 0)

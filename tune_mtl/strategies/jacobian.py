@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
@@ -19,6 +18,7 @@ from tune_mtl.core.task import Task
 from tune_mtl.strategies.base import Labelled, Losses, Strategy
 from tune_mtl.strategies.info import StrategyInfo
 from tune_mtl.strategies.recipe import Recipe
+from tune_mtl.strategies.torchjd_state import memory, remember
 
 
 class JacobianDescent(Strategy):
@@ -133,37 +133,3 @@ def make_aggregator(
     except ImportError as error:
         where = f'pip install "tune-mtl[{info.extra}]"' if info.extra else str(error)
         raise UserError(f"strategy '{info.name}' needs packages that are not installed: {where}.") from None
-
-
-_MODULE_FIELDS = vars(nn.Module()).keys()
-
-
-def memory(aggregator: nn.Module) -> dict[str, dict[str, Any]]:
-    """What an aggregator remembers between calls, in plain values.
-
-    TorchJD keeps it in buffers that start as None and in attributes, neither of which torch's own ``state_dict`` can
-    bring back.
-    """
-    found: dict[str, dict[str, Any]] = {}
-    for name, module in aggregator.named_modules():
-        values = {**{key: vars(module)[key] for key in vars(module).keys() - _MODULE_FIELDS}, **module._buffers}
-        plain = {
-            key: torch.from_numpy(value.copy()) if isinstance(value, np.ndarray) else value
-            for key, value in values.items()
-            if isinstance(value, np.ndarray | Tensor | int | float | str | tuple | None)
-        }
-        arrays = [key for key, value in values.items() if isinstance(value, np.ndarray)]
-        found[name] = {"values": plain, "arrays": arrays}
-    return found
-
-
-def remember(aggregator: nn.Module, remembered: Mapping[str, Mapping[str, Any]]) -> None:
-    """The inverse of :func:`memory`."""
-    for name, module in aggregator.named_modules():
-        saved = remembered[name]
-        for key, value in saved["values"].items():
-            held = getattr(module, key, None)
-            restored = value.to(held.device) if isinstance(value, Tensor) and isinstance(held, Tensor) else value
-            setattr(module, key, restored.numpy() if key in saved["arrays"] else restored)
-        if hasattr(module, "_init_optim_problem") and module.step:
-            module._init_optim_problem()

@@ -143,6 +143,26 @@ class TrimmedMeanOptions(Options):
     trim_number: Annotated[int, Field(ge=0)] = 0
 
 
+class DWAOptions(Options):
+    """DWA: a high temperature evens out the weights; ``every``: mini-batches between looks at the rates."""
+
+    temperature: Annotated[float, Field(gt=0), Tunable(0.5, 8.0, log=True)] = 2.0
+    every: Annotated[int, Field(ge=1), ShareOfRun(0.05)]
+
+
+class FAMOOptions(Options):
+    """FAMO: the step of the weights and their decay."""
+
+    lr: Annotated[float, Field(ge=0), Tunable(1e-3, 1e-1, log=True)] = 0.025
+    weight_decay: _NonNegative = 1e-3
+
+
+class STCHOptions(Options):
+    """Smooth Tchebycheff: small is near the maximum."""
+
+    mu: Annotated[float, Field(gt=0), Tunable(1e-2, 1.0, log=True)] = 0.1
+
+
 class AdamOptions(Options):
     """Adam: torch's names and defaults."""
 

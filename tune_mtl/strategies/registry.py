@@ -2,7 +2,7 @@
 
 from tune_mtl.core.errors import UserError, did_you_mean
 from tune_mtl.strategies.info import StrategyInfo, options_record
-from tune_mtl.strategies.torchjd_family import AGGREGATORS
+from tune_mtl.strategies.torchjd_family import AGGREGATORS, SCALARIZERS
 
 __all__ = ["StrategyInfo", "options_record", "registry", "strategy_info", "with_groups"]
 
@@ -123,6 +123,7 @@ _INFOS = (
         reference="Jeong and Yoon 2025, Selective Task Group Updates for Multi-Task Optimization",
     ),
     *AGGREGATORS,
+    *SCALARIZERS,
 )
 
 registry: dict[str, StrategyInfo] = {info.name: info for info in _INFOS}

@@ -60,8 +60,8 @@ class SelectiveGroups(Strategy):
             total.backward()  # type: ignore[no-untyped-call]
             self.apply(self.optimizers[0])
             if len(self.tasks) > 1:
-                with torch.set_grad_enabled(position + 1 < len(order)):
-                    after = self.losses(self.tasks, batch)
+                last = position + 1 == len(order)
+                after = self.look(batch) if last else self.losses(self.tasks, batch)
                 self._observe(group, losses, after)
                 losses = after
         count = self.mini_batches + 1

@@ -1,4 +1,4 @@
-"""TorchJD's aggregators as records: ``jd_`` and the class's name in lower case. Imports neither torch nor TorchJD."""
+"""TorchJD's aggregators and scalarizers as records: ``jd_`` and the class's name in lower case. Imports no torch."""
 
 from tune_mtl.strategies.info import StrategyInfo
 
@@ -147,5 +147,60 @@ AGGREGATORS = (
         "UPGrad",
         "one step on the mean of the gradients, each projected onto the cone of non-conflicting directions",
         "Quinton and Rey 2024, Jacobian Descent for Multi-Objective Optimization",
+    ),
+)
+
+
+def _scalarizer(name: str, title: str, rule: str, reference: str, **more: object) -> StrategyInfo:
+    values: dict[str, object] = {
+        "implementation": "tune_mtl.strategies.scalarized:ScalarizedLoss",
+        "family": "torchjd",
+        **more,
+    }
+    return StrategyInfo(name=f"jd_{name}", title=title, rule=rule, reference=reference, **values)  # type: ignore[arg-type]
+
+
+SCALARIZERS = (
+    _scalarizer(
+        "dwa",
+        "DWA",
+        "one step on a weighted sum: tasks whose loss falls more slowly weigh more",
+        "Liu et al. 2019, End-to-End Multi-Task Learning with Attention",
+        options_record="DWAOptions",
+    ),
+    _scalarizer(
+        "famo",
+        "FAMO",
+        "one step on a weighted sum of log losses whose weights even out the rates at which they fall",
+        "Liu et al. 2023, FAMO: Fast Adaptive Multitask Optimization",
+        options_record="FAMOOptions",
+        forwards="2",
+    ),
+    _scalarizer(
+        "geometricmean",
+        "Geometric loss strategy",
+        "one step on the geometric mean of all losses, which must not be negative",
+        "Chennupati et al. 2019, MultiNet++",
+    ),
+    _scalarizer(
+        "imtll",
+        "IMTL-L",
+        "one step on the sum of exp(s_k) L_k - s_k, with learned s_k",
+        "Liu et al. 2021, Towards Impartial Multi-task Learning",
+        differs_from_sus="its scale s is learned for a lone task too",
+    ),
+    _scalarizer(
+        "stch",
+        "Smooth Tchebycheff",
+        "one step on a smooth maximum of all losses",
+        "Lin et al. 2024, Smooth Tchebycheff Scalarization for Multi-Objective Optimization",
+        options_record="STCHOptions",
+    ),
+    _scalarizer(
+        "uw",
+        "Uncertainty weighting",
+        "one step on the sum of exp(-s_k) L_k / 2 + s_k / 2, with learned s_k",
+        "Kendall et al. 2018, Multi-Task Learning Using Uncertainty to Weigh Losses",
+        differs_from_sus="it halves a lone loss, and learns its scale s",
     ),
 )

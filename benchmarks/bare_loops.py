@@ -1,0 +1,206 @@
+"""Every rule as one would write it by hand for one model: what the harness is measured against."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import torch
+from torch import Tensor, nn
+from torchjd import aggregation
+from torchjd.autojac import jac_to_grad, mtl_backward
+
+from tune_mtl import Batch, MultiTaskModel
+from tune_mtl.strategies.mgda_ub import min_norm_weights
+from tune_mtl.strategies.registry import strategy_info
+
+LR = 1e-4
+Step = Callable[[Batch], None]
+LossFunctions = Mapping[str, Callable[[Tensor, Tensor], Tensor]]
+
+
+def adam(*modules: nn.Module) -> torch.optim.Optimizer:
+    return torch.optim.Adam([p for module in modules for p in module.parameters()], lr=LR, fused=True)
+
+
+def summed(terms: Sequence[Tensor]) -> Tensor:
+    total = terms[0]
+    for term in terms[1:]:
+        total = total + term
+    return total
+
+
+def terms(model: MultiTaskModel, losses: LossFunctions, tasks: Sequence[str], features: Tensor, batch: Batch):
+    return [losses[task](model.heads[task](features), batch.targets[task]) for task in tasks]
+
+
+def in_turn(model: MultiTaskModel, losses: LossFunctions, groups: Sequence[Sequence[str]], optimizers) -> Step:
+    def step(batch: Batch) -> None:
+        for group, optimizer in zip(groups, optimizers, strict=True):
+            total = summed(terms(model, losses, group, model.trunk(batch.inputs), batch))
+            optimizer.zero_grad()
+            total.backward()
+            optimizer.step()
+
+    return step
+
+
+def sus(model: MultiTaskModel, losses: LossFunctions, _: Sequence[Sequence[str]]) -> Step:
+    return in_turn(model, losses, [list(losses)], [adam(model)])
+
+
+def ius(model: MultiTaskModel, losses: LossFunctions, groups: Sequence[Sequence[str]]) -> Step:
+    return in_turn(model, losses, groups, [adam(model)] * len(groups))
+
+
+def io(model: MultiTaskModel, losses: LossFunctions, groups: Sequence[Sequence[str]]) -> Step:
+    return in_turn(model, losses, groups, [adam(model.trunk, *(model.heads[t] for t in g)) for g in groups])
+
+
+def stl(model: MultiTaskModel, losses: LossFunctions, _: Sequence[Sequence[str]]) -> Step:
+    import copy
+
+    trunks = {task: copy.deepcopy(model.trunk) for task in losses}
+    optimizers = {task: adam(trunks[task], model.heads[task]) for task in losses}
+
+    def step(batch: Batch) -> None:
+        for task, optimizer in optimizers.items():
+            optimizer.zero_grad()
+            losses[task](model.heads[task](trunks[task](batch.inputs)), batch.targets[task]).backward()
+            optimizer.step()
+
+    return step
+
+
+def gradnorm(model: MultiTaskModel, losses: LossFunctions, _: Sequence[Sequence[str]]) -> Step:
+    layer = [m for m in model.trunk.modules() if isinstance(m, nn.Conv2d)][-1].weight
+    weights = nn.Parameter(torch.ones(len(losses)))
+    optimizer, own = adam(model), torch.optim.Adam([weights], lr=LR, fused=True)
+    first = None
+
+    def step(batch: Batch) -> None:
+        nonlocal first
+        found = terms(model, losses, list(losses), model.trunk(batch.inputs), batch)
+        norms = torch.stack([torch.autograd.grad(loss, layer, retain_graph=True)[0].norm() for loss in found])
+        optimizer.zero_grad()
+        summed([w * loss for w, loss in zip(weights.detach(), found, strict=True)]).backward()
+        now = torch.stack([loss.detach() for loss in found])
+        first = now if first is None else first
+        scaled = weights.detach() * norms
+        rates = now / first
+        weights.grad = torch.sign(scaled - scaled.mean() * (rates / rates.mean()) ** 1.5) * norms
+        optimizer.step()
+        own.step()
+        with torch.no_grad():
+            weights.mul_(len(losses) / weights.sum())
+
+    return step
+
+
+def mgda_ub(model: MultiTaskModel, losses: LossFunctions, _: Sequence[Sequence[str]]) -> Step:
+    optimizer = adam(model)
+
+    def step(batch: Batch) -> None:
+        features = model.trunk(batch.inputs)
+        found = terms(model, losses, list(losses), features, batch)
+        rows = torch.stack([torch.autograd.grad(loss, features, retain_graph=True)[0].flatten() for loss in found])
+        weights = min_norm_weights((rows.double() @ rows.double().T).numpy())
+        optimizer.zero_grad()
+        summed([w * loss for w, loss in zip(weights, found, strict=True)]).backward()
+        optimizer.step()
+
+    return step
+
+
+def mr(model: MultiTaskModel, losses: LossFunctions, _: Sequence[Sequence[str]]) -> Step:
+    norms = [module for module in model.trunk.modules() if isinstance(module, nn.BatchNorm2d)]
+    masks = [(torch.rand(len(losses), norm.num_features) < 0.8).float() for norm in norms]
+    active = 0
+    for norm, mask in zip(norms, masks, strict=True):
+        norm.register_forward_hook(lambda _m, _i, output, mask=mask: output * mask[active].view(-1, 1, 1))
+    optimizer = adam(model)
+
+    def step(batch: Batch) -> None:
+        nonlocal active
+        for active, task in enumerate(losses):  # noqa: B007 - the hooks read it
+            optimizer.zero_grad()
+            terms(model, losses, [task], model.trunk(batch.inputs), batch)[0].backward()
+            optimizer.step()
+
+    return step
+
+
+def adatask(model: MultiTaskModel, losses: LossFunctions, groups: Sequence[Sequence[str]]) -> Step:
+    owned = [[p for m in (model.trunk, *(model.heads[t] for t in g)) for p in m.parameters()] for g in groups]
+    optimizers = [torch.optim.Adam(parameters, lr=LR, fused=True) for parameters in owned]
+
+    def step(batch: Batch) -> None:
+        features = model.trunk(batch.inputs)
+        found = []
+        for group, parameters in zip(groups, owned, strict=True):
+            total = summed(terms(model, losses, group, features, batch))
+            found.append(torch.autograd.grad(total, parameters, retain_graph=True))
+        for parameters, gradients, optimizer in zip(owned, found, optimizers, strict=True):
+            for parameter, gradient in zip(parameters, gradients, strict=True):
+                parameter.grad = gradient
+            optimizer.step()
+
+    return step
+
+
+def selective(model: MultiTaskModel, losses: LossFunctions, _: Sequence[Sequence[str]]) -> Step:
+    """Single tasks, as during the warm-up."""
+    names, optimizer = list(losses), adam(model)
+    affinities = torch.zeros(len(names), len(names))
+
+    def step(batch: Batch) -> None:
+        before = terms(model, losses, names, model.trunk(batch.inputs), batch)
+        order = torch.randperm(len(names)).tolist()
+        for position, task in enumerate(order):
+            optimizer.zero_grad()
+            before[task].backward()
+            optimizer.step()
+            with torch.set_grad_enabled(position + 1 < len(order)):
+                after = terms(model, losses, names, model.trunk(batch.inputs), batch)
+            gains = torch.stack([1 - (a / b).detach() for a, b in zip(after, before, strict=True)])
+            affinities[task].lerp_(gains, 1e-3)
+            before = after
+
+    return step
+
+
+def jacobian(name: str) -> Callable[..., Step]:
+    classes = {kind.lower(): getattr(aggregation, kind) for kind in aggregation.__all__}
+
+    def make(model: MultiTaskModel, losses: LossFunctions, _: Sequence[Sequence[str]]) -> Step:
+        options = strategy_info(name).options().model_dump()
+        count = len(losses)
+        if "weights" in options:
+            options["weights"] = torch.ones(count)
+        if "leak" in options:
+            options["leak"] = torch.zeros(count)
+        if name == "jd_nashmtl":
+            options["n_tasks"] = count
+        aggregator, optimizer = classes[name.removeprefix("jd_")](**options), adam(model)
+        trunk = list(model.trunk.parameters())
+        heads = [list(model.heads[task].parameters()) for task in losses]
+
+        def step(batch: Batch) -> None:
+            features = model.trunk(batch.inputs)
+            found = terms(model, losses, list(losses), features, batch)
+            optimizer.zero_grad()
+            mtl_backward(found, features=features, tasks_params=heads, shared_params=trunk, parallel_chunk_size=1)
+            jac_to_grad(trunk, aggregator)
+            optimizer.step()
+
+        return step
+
+    return make
+
+
+_BY_HAND = {
+    "sus": sus, "ius": ius, "io": io, "scalar": sus, "stl": stl, "gradnorm": gradnorm, "mgda_ub": mgda_ub, "mr": mr,
+    "adatask": adatask, "selective": selective,
+}  # fmt: skip
+
+
+def bare_loop(strategy: str, model: MultiTaskModel, losses: LossFunctions, groups: Sequence[Sequence[str]]) -> Step:
+    """The rule of ``strategy``, by hand."""
+    return (_BY_HAND.get(strategy) or jacobian(strategy))(model, losses, groups)

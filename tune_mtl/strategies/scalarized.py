@@ -1,0 +1,81 @@
+"""One step on a scalar made of all losses, by one of TorchJD's scalarizers."""
+
+import importlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+
+from tune_mtl.core.model import MultiTaskModel
+from tune_mtl.core.task import Task
+from tune_mtl.strategies.base import Labelled, Losses, Strategy
+from tune_mtl.strategies.info import StrategyInfo
+from tune_mtl.strategies.recipe import Recipe
+from tune_mtl.strategies.torchjd_state import memory, remember
+
+_SHAPED = ("UW", "IMTLL", "FAMO")
+"""Scalarizers that hold one number per task."""
+
+
+class ScalarizedLoss(Strategy):
+    """One step on ``S(c_1 L_1, ..., c_N L_N)``: w <- w - lr * m(dS/dw); what S learns, the same optimizer learns.
+
+    A task without labels takes part with the loss it had last, and with the mean of the others before its first.
+    """
+
+    def __init__(
+        self, info: StrategyInfo, model: MultiTaskModel, tasks: Sequence[Task], groups: list[list[str]], recipe: Recipe
+    ) -> None:
+        module = importlib.import_module("torchjd.scalarization")
+        name = {name.lower(): name for name in module.__all__}[info.name.removeprefix("jd_")]
+        arguments = recipe.options.model_dump()
+        self._every = arguments.pop("every", None)
+        if name in _SHAPED:
+            arguments["shape"] = len(tasks)
+        like = next(model.parameters())
+        self.scalarizer = getattr(module, name)(**arguments).to(like.device, like.dtype)
+        self._last = torch.full((len(tasks),), torch.nan, device=like.device, dtype=like.dtype)
+        super().__init__(info, model, tasks, groups, recipe)
+
+    def make_optimizers(self) -> list[Optimizer]:
+        """One, over the network and over what the scalarizer learns by gradients (FAMO has its own way)."""
+        own = [] if hasattr(self.scalarizer, "update") else list(self.scalarizer.parameters())
+        return [self.recipe.optimizer([*self.trainable(self.tasks), *own])]
+
+    def learn(self, batch: Labelled) -> Losses:
+        """One update, and what the scalarizer does after it."""
+        losses = self.losses(self.tasks, batch)
+        values = self._values(losses)
+        if values is not None and values.requires_grad:
+            self.optimizers[0].zero_grad()
+            self.scalarizer(values).backward()
+            self.apply(self.optimizers[0])
+            if hasattr(self.scalarizer, "update"):
+                self.scalarizer.update(self._values(self.look(batch)))
+            if self._every is not None and (self.mini_batches + 1) % self._every == 0:
+                self.scalarizer.step()
+        return {task: loss.detach() for task, loss in losses.items()}
+
+    def _values(self, losses: Losses) -> Tensor | None:
+        if not losses:
+            return None
+        labelled = torch.stack([self.weighted(task, loss) for task, loss in losses.items()])
+        chosen = torch.tensor([index for index, task in enumerate(self.tasks) if task in losses])
+        chosen = chosen.to(self._last.device, non_blocking=True)
+        self._last[chosen] = labelled.detach().to(self._last.dtype)
+        if len(losses) == len(self.tasks):
+            return labelled
+        known = torch.where(self._last.isnan(), labelled.detach().mean().to(self._last.dtype), self._last)
+        return known.index_put((chosen,), labelled.to(known.dtype))
+
+    def state_dict(self) -> dict[str, Any]:
+        """With what the scalarizer remembers."""
+        return super().state_dict() | {"scalarizer": memory(self.scalarizer), "last": self._last}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from ``state``."""
+        super().load_state_dict(state)
+        remember(self.scalarizer, state["scalarizer"])
+        self._last.copy_(state["last"])
