@@ -39,12 +39,13 @@ def make_conv_model(count: int, *, seed: int = 0, dtype: torch.dtype = torch.flo
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         trunk = nn.Sequential(
-            nn.Unflatten(1, (1, FEATURES)),
-            nn.Conv1d(1, 6, 3, padding=1),
-            nn.BatchNorm1d(6),
+            nn.Linear(FEATURES, 24),
+            nn.Unflatten(1, (2, 4, 3)),
+            nn.Conv2d(2, 6, 3, padding=1),
+            nn.BatchNorm2d(6),
             nn.Tanh(),
             nn.Flatten(),
-            nn.Linear(6 * FEATURES, HIDDEN),
+            nn.Linear(6 * 12, HIDDEN),
             nn.Tanh(),
         )
         model = MultiTaskModel(trunk, {name: nn.Linear(HIDDEN, OUTPUTS) for name in task_names(count)})

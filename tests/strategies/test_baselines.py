@@ -136,9 +136,9 @@ def test_gradnorm_follows_the_published_recursion(alpha):
 def test_gradnorm_balances_at_the_last_convolution_or_where_told():
     tasks = make_tasks(2)
     last = make_strategy("gradnorm", model := make_conv_model(2), tasks, lr=0.1)
-    assert last._layer is model.trunk[1].weight
-    chosen = make_strategy("gradnorm", model := make_conv_model(2), tasks, lr=0.1, gradnorm_layer="5")
-    assert chosen._layer is model.trunk[5].weight
+    assert last._layer is model.trunk[2].weight
+    chosen = make_strategy("gradnorm", model := make_conv_model(2), tasks, lr=0.1, gradnorm_layer="6")
+    assert chosen._layer is model.trunk[6].weight
     flat = make_strategy("gradnorm", model := make_model(2), tasks, lr=0.1)
     assert flat._layer is model.trunk[2].weight
     with pytest.raises(UserError, match="gradnorm_layer '9'"):
@@ -283,8 +283,8 @@ def test_mr_predicts_through_each_tasks_masks():
     trunk, masks = strategy.model.trunk, strategy.model.masks[0].used
     predictions = strategy.predict(batch.inputs)
     for index, task in enumerate(strategy.tasks):
-        hidden = trunk[2](trunk[1](trunk[0](batch.inputs))) * masks[index].double()[:, None]
-        for layer in list(trunk)[3:]:
+        hidden = trunk[:4](batch.inputs) * masks[index].double()[:, None, None]
+        for layer in list(trunk)[4:]:
             hidden = layer(hidden)
         torch.testing.assert_close(predictions[task], strategy.model.heads[task](hidden))
     assert not torch.equal(trunk(batch.inputs), hidden)

@@ -117,6 +117,17 @@ def test_a_weight_of_two_is_a_loss_doubled(name):
 
 
 @every_strategy
+@pytest.mark.parametrize("optimizer", ["sgd", "adam", "momentum"])
+def test_the_memory_format_changes_nothing(name, optimizer):
+    results = []
+    for memory_format in (torch.contiguous_format, torch.channels_last):
+        model = make_conv_model(4, seed=2).to(memory_format=memory_format)
+        results.append(train(make(name, 4, 7, model=model, optimizer=optimizer), 4, 7))
+    for got, want in zip(*results, strict=True):
+        torch.testing.assert_close(got, want, rtol=1e-6, atol=1e-9)
+
+
+@every_strategy
 def test_losses_and_path_are_reported(name):
     strategy = make(name, 4, 3)
     path = PathLength(strategy.model, strategy.optimizers) if registry[name].shares_trunk else None

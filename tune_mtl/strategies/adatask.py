@@ -24,7 +24,7 @@ class AdaTask(Strategy):
         for group, optimizer, found in zip(self.groups, self.optimizers, gradients, strict=True):
             if found is not None:
                 for parameter, gradient in zip(self.trainable(group), found, strict=True):
-                    parameter.grad = gradient
+                    self.set_gradient(parameter, gradient)
                 self.apply(optimizer)
         return {task: loss.detach() for task, loss in losses.items()}
 

@@ -170,6 +170,13 @@ class Strategy(ABC):
         optimizer.step()
         self.updates += 1
 
+    @staticmethod
+    def set_gradient(parameter: nn.Parameter, gradient: Tensor | None) -> None:
+        """Give ``parameter`` a gradient in its own memory format: torch's fused optimizers take it for granted."""
+        if gradient is not None and gradient.stride() != parameter.stride():
+            gradient = torch.empty_like(parameter).copy_(gradient)
+        parameter.grad = gradient
+
     def compile(self) -> None:
         """Compile the trunk with ``torch.compile``; its weights keep their names."""
         self.model.trunk.compile()

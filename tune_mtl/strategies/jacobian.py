@@ -74,6 +74,8 @@ class JacobianDescent(Strategy):
                 parameter.grad = torch.full_like(parameter, torch.nan)
                 if hasattr(parameter, "jac"):
                     del parameter.jac
+        for parameter in trunk:
+            self.set_gradient(parameter, parameter.grad)
 
     @contextmanager
     def _own_randomness(self, device: torch.device) -> Iterator[None]:
