@@ -8,6 +8,7 @@ from scipy.optimize import nnls
 from torch import Tensor
 
 from tune_mtl.strategies.base import Labelled, Losses
+from tune_mtl.strategies.options import UpperBoundOptions
 from tune_mtl.strategies.sus import SharedUpdateSteps
 
 Array: TypeAlias = "np.ndarray[tuple[int, ...], np.dtype[np.float64]]"
@@ -21,7 +22,8 @@ class UpperBoundDescent(SharedUpdateSteps):
     """MGDA-UB: w <- w - lr * m(sum_k a_k c_k g_k(w)), heads included.
 
     a = argmin |sum_k a_k c_k dL_k/dz|^2 over the simplex, z the trunk's output: an upper bound of the same norm over
-    the trunk's weights, at the cost of the heads' backward passes only.
+    the trunk's weights, at the cost of the heads' backward passes only. With ``normalize`` the weights are sought for
+    gradients divided by their norms or losses.
     """
 
     def learn(self, batch: Labelled) -> Losses:
@@ -42,7 +44,18 @@ class UpperBoundDescent(SharedUpdateSteps):
         for loss in losses:
             gradients = torch.autograd.grad(loss, features, retain_graph=True, materialize_grads=True)
             jacobian.append(torch.cat([gradient.flatten() for gradient in gradients]))
-        return list(min_norm_weights(gramian(torch.stack(jacobian)).cpu().numpy()))
+        found = gramian(torch.stack(jacobian)).cpu().numpy()
+        return list(min_norm_weights(found / np.outer(*[self._divisors(losses, found)] * 2)))
+
+    def _divisors(self, losses: list[Tensor], gramian: Array) -> Array:
+        options = self.recipe.options
+        assert isinstance(options, UpperBoundOptions)
+        divisors = np.ones(len(losses))
+        if options.normalize in ("loss", "loss+"):
+            divisors *= torch.stack([loss.detach() for loss in losses]).double().abs().cpu().numpy()
+        if options.normalize in ("l2", "loss+"):
+            divisors *= np.sqrt(np.diag(gramian))
+        return np.where(divisors > 0, divisors, 1.0)
 
 
 def gramian(rows: Tensor) -> Tensor:

@@ -35,6 +35,17 @@ class GradNormOptions(Options):
     layer: str | None = None
 
 
+class UpperBoundOptions(Options):
+    """MGDA-UB: what gradients are divided by before their weights are sought.
+
+    ``none`` as the paper does; ``l2`` their norms, ``loss`` their losses, ``loss+`` both, as Sener and Koltun also do.
+    """
+
+    normalize: Annotated[Literal["none", "l2", "loss", "loss+"], Tunable(values=("none", "l2", "loss", "loss+"))] = (
+        "none"
+    )
+
+
 class MaximumRoamingOptions(Options):
     """Maximum Roaming.
 

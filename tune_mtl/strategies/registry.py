@@ -81,6 +81,7 @@ _INFOS = (
         rule="one step on the weighted sum with the shortest gradient at the trunk's output",
         implementation="tune_mtl.strategies.mgda_ub:UpperBoundDescent",
         family="baselines",
+        options_record="UpperBoundOptions",
         memory="one gradient of the trunk's output per task",
         reference="Sener and Koltun 2018, Multi-Task Learning as Multi-Objective Optimization",
     ),
