@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
-from torchjd import aggregation
+from torchjd import aggregation, scalarization
 from torchjd.autojac import jac_to_grad, mtl_backward
 
 from tune_mtl import Batch, MultiTaskModel
@@ -195,6 +195,30 @@ def jacobian(name: str) -> Callable[..., Step]:
     return make
 
 
+def scalarized(name: str) -> Callable[..., Step]:
+    classes = {kind.lower(): getattr(scalarization, kind) for kind in scalarization.__all__}
+
+    def make(model: MultiTaskModel, losses: LossFunctions, _: Sequence[Sequence[str]]) -> Step:
+        kind = classes[name.removeprefix("jd_")]
+        shaped = [len(losses)] if kind.__name__ in ("UW", "IMTLL", "FAMO") else []
+        scalarizer = kind(*shaped, **({"mu": 0.1} if kind.__name__ == "STCH" else {}))
+        updates = hasattr(scalarizer, "update")
+        optimizer = adam(model) if updates else adam(model, scalarizer)
+
+        def step(batch: Batch) -> None:
+            optimizer.zero_grad()
+            scalarizer(torch.stack(terms(model, losses, list(losses), model.trunk(batch.inputs), batch))).backward()
+            optimizer.step()
+            if updates:
+                with torch.no_grad():
+                    after = terms(model, losses, list(losses), model.trunk(batch.inputs), batch)
+                scalarizer.update(torch.stack(after))
+
+        return step
+
+    return make
+
+
 _BY_HAND = {
     "sus": sus, "ius": ius, "io": io, "scalar": sus, "stl": stl, "gradnorm": gradnorm, "mgda_ub": mgda_ub, "mr": mr,
     "adatask": adatask, "selective": selective,
@@ -203,4 +227,5 @@ _BY_HAND = {
 
 def bare_loop(strategy: str, model: MultiTaskModel, losses: LossFunctions, groups: Sequence[Sequence[str]]) -> Step:
     """The rule of ``strategy``, by hand."""
-    return (_BY_HAND.get(strategy) or jacobian(strategy))(model, losses, groups)
+    family = scalarized if strategy_info(strategy).implementation.endswith("ScalarizedLoss") else jacobian
+    return (_BY_HAND.get(strategy) or family(strategy))(model, losses, groups)

@@ -27,6 +27,7 @@ from tune_mtl import Batch, MultiTaskModel, PathLength, Task, load_problem, make
 from tune_mtl.core.options import ShareOfRun
 from tune_mtl.models.celeba_net import celeba_net
 from tune_mtl.strategies.registry import registry, strategy_info
+from tune_mtl.strategies.torchjd_family import SCALARIZERS
 from tune_mtl.training.path import traced_weights
 
 
@@ -46,17 +47,18 @@ def multidigits() -> Setting:
     data = problem.data("train")
     assert data is not None
     batches = [data.batch(torch.arange(100) + 100 * index) for index in range(8)]
-    return Setting("multidigits net, 4 tasks, batch 100", problem.model(), problem.tasks, batches, 30)
+    return Setting("multidigits net, 4 tasks, batch 100", problem.model(), problem.tasks, batches, 10)
 
 
-def celeba(batch_size: int = 8) -> Setting:
+def celeba(batch_size: int = 8, side: int = 32) -> Setting:
     names = [f"attribute-{index}" for index in range(40)]
     tasks = [Task(name, F.binary_cross_entropy_with_logits) for name in names]
     batches = [
-        Batch(torch.rand(batch_size, 3, 64, 64), {name: (torch.rand(batch_size) > 0.5).float() for name in names})
+        Batch(torch.rand(batch_size, 3, side, side), {name: (torch.rand(batch_size) > 0.5).float() for name in names})
         for _ in range(2)
     ]
-    return Setting(f"CelebA net, 40 tasks, batch {batch_size}", celeba_net(names), tasks, batches, 3)
+    title = f"CelebA net, 40 tasks, batch {batch_size} of {side}x{side}"
+    return Setting(title, celeba_net(names), tasks, batches, 2)
 
 
 def block(step: Callable[[Batch], object], batches: Iterator[Batch], count: int) -> float:
@@ -184,8 +186,9 @@ def main() -> None:
         for setting in settings:
             for strategy in names:
                 groups = few_groups(setting, strategy)
-                blocks = arguments.blocks if len(setting.tasks) < 10 or strategy in QUICK else 5
-                middle, low, high = overhead(setting, strategy, groups, blocks)
+                blocks = arguments.blocks if len(setting.tasks) < 10 or strategy in QUICK else 7
+                chosen = setting if blocks == arguments.blocks else replace(setting, steps=1)
+                middle, low, high = overhead(chosen, strategy, groups, blocks)
                 label = strategy + (f", {groups} groups" if groups else "")
                 print(f"| {setting.title} | {label} | {middle:.3f} | {low:.3f} - {high:.3f} |", flush=True)
     if "cost" in parts:
@@ -201,7 +204,7 @@ def main() -> None:
             print(f"| {setting.title} | {ours:.3f} ms | {theirs:.3f} ms | {theirs / ours:.1f} |", flush=True)
 
 
-QUICK = ("sus", "scalar", "ius", "io", "gradnorm", "mgda_ub")
+QUICK = ("sus", "scalar", "ius", "io", "gradnorm", "mgda_ub", *(info.name for info in SCALARIZERS))
 """Those whose step with 40 tasks takes no 40 passes through the trunk (four groups, where there are groups)."""
 
 

@@ -48,7 +48,7 @@ def make_spaces(
     *,
     paper_lr: LogRange,
     wide_lr: LogRange,
-    counts: tuple[int, ...] | None = None,
+    paper_counts: tuple[int, ...] | None = None,
     paper_strategies: tuple[str, ...] = PAPER_STRATEGIES,
     paper_options: Mapping[str, Any] | None = None,
 ) -> dict[str, Space]:
@@ -57,13 +57,17 @@ def make_spaces(
     Args:
         tasks: Their names.
         paper_lr, wide_lr: Learning rates of each.
-        counts: Group counts; default: powers of two, and one group per task.
+        paper_counts: Group counts that the paper tries; default, and in ``wide``: powers of two, and one group per
+            task.
         paper_strategies: Those that the paper compares.
         paper_options: Options with which it does, where they are not the defaults.
     """
-    counts = counts or group_counts(len(tasks))
-    per_strategy = {name: own_dimensions(info, tasks, counts) for name, info in registry.items()}
-    with_options = {name: {**own, **tunable_dimensions(registry[name])} for name, own in per_strategy.items()}
+    counts = group_counts(len(tasks))
+    few = tuple(count for count in paper_counts or counts if count <= len(tasks)) or counts
+    papers = {name: own_dimensions(info, tasks, few) for name, info in registry.items()}
+    with_options = {
+        name: {**own_dimensions(info, tasks, counts), **tunable_dimensions(info)} for name, info in registry.items()
+    }
     return {
         "paper": Space(
             name="paper",
@@ -74,7 +78,7 @@ def make_spaces(
                     **own,
                     **{key: Choice((value,)) for key, value in (paper_options or {}).items() if owns(name, key)},
                 }
-                for name, own in per_strategy.items()
+                for name, own in papers.items()
             },
             seeds=PAPER_SEEDS,
         ),

@@ -10,6 +10,5 @@ def spaces(tasks: list[str]) -> dict[str, Space]:
         tasks,
         paper_lr=LogRange(5e-4, 2e-2),
         wide_lr=LogRange(1e-4, 1e-1),
-        counts=(2, 4),
         paper_strategies=(*PAPER_STRATEGIES, "mr"),
     )

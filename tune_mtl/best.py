@@ -118,7 +118,7 @@ def best(name: str, *, strategy: str | None = None, tracking_uri: str | None = N
 
 
 def best_by_strategy(name: str, *, tracking_uri: str | None = None) -> dict[str, BestTrial]:
-    """The best trial of each strategy that has one."""
+    """The best trial of each strategy that has one, the best strategy first."""
     uri, of, parent = find_search(name, tracking_uri)
     objective = Objective.parse(parent.data.tags[names.OBJECTIVE])
     metric = names.best_metric(objective.metric)
@@ -135,7 +135,8 @@ def best_by_strategy(name: str, *, tracking_uri: str | None = None) -> dict[str,
         held = winners.get(candidate.config["strategy"])
         if held is None or objective.better(candidate.value, held.value):
             winners[candidate.config["strategy"]] = candidate
-    return winners
+    sign = 1 if objective.mode == "min" else -1
+    return dict(sorted(winners.items(), key=lambda winner: sign * winner[1].value))
 
 
 def _candidate(runs: Sequence["Run"], metric: str, objective: Objective, uri: str) -> BestTrial:

@@ -28,8 +28,9 @@ app = typer.Typer(
 )
 
 _STRATEGIES = ", ".join(name for name in registry if not name.startswith("jd_")) + ", jd_... (see tune-mtl strategies)"
-_NOT_CONFIG = {"problem", "config", "set_", "out", "resume"}
-_NOT_SETTINGS = {"problem", "set_", "strategies", "lr", "groups", "dry_run"}
+_DATA = "The folder of prepared sets. Default: TUNE_MTL_DATA, or ./data."
+_NOT_CONFIG = {"problem", "config", "set_", "data", "out", "resume"}
+_NOT_SETTINGS = {"problem", "set_", "strategies", "lr", "groups", "data", "dry_run"}
 
 
 @app.command()
@@ -65,6 +66,7 @@ def train(
     set_: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any config value or option; repeatable.")
     ] = None,
+    data: Annotated[Path | None, typer.Option(help=_DATA)] = None,
     out: Annotated[Path | None, typer.Option(help="Folder of the run. Default: a new one in ./runs/train.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out, exactly.")] = False,
 ) -> None:
@@ -77,6 +79,7 @@ def train(
         **(_read_config(config) if config else {}),
         **dict(_assignment(text) for text in set_ or []),
         **{name: _number(value) for name, value in flags.items() if name not in _NOT_CONFIG and value is not None},
+        **({} if data is None else {"problem_data": str(data.absolute())}),
     }
     if resume and out is None:
         raise UserError("--resume needs --out DIR, the folder of the run to go on with.")
@@ -94,6 +97,40 @@ def train(
         typer.echo(f"stopped. To go on exactly where it was:\n  tune-mtl {shlex.join(again)}", err=True)
         raise typer.Exit(130) from None
     screen.summarise(result, folder)
+
+
+@app.command()
+def prepare(
+    dataset: Annotated[str, typer.Argument(help="celeba, cityscapes or nyuv2.")],
+    source: Annotated[Path, typer.Option(help="The folder with the data set's files, as downloaded.")],
+    out: Annotated[Path | None, typer.Option(help=_DATA)] = None,
+    workers: Annotated[int | None, typer.Option(help="Threads that decode. Default: as many as CPUs.")] = None,
+    size: Annotated[str | None, typer.Option(metavar="HxW", help="Of images. Default: the paper's.")] = None,
+    normals: Annotated[Path | None, typer.Option(help="nyuv2: a folder of PNGs, for the official file.")] = None,
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave out what cannot be read, and list it.")] = False,
+) -> None:
+    """Prepare a data set once: decoded, resized, checked, ready to be mapped into memory by every trial.
+
+    Interrupted? The same command goes on. Example: tune-mtl prepare celeba --source ~/celeba --out ~/prepared
+    """
+    from tune_mtl.core.prepared import data_folder
+    from tune_mtl.prepare.datasets import open_source
+    from tune_mtl.terminal.preparing import run_prepare
+
+    folder = data_folder(None if out is None else str(out))
+    run_prepare(open_source(dataset, source, size, normals), folder, workers=workers, skip_bad=skip_bad)
+
+
+@app.command()
+def doctor(
+    data: Annotated[Path | None, typer.Option(help=_DATA)] = None,
+) -> None:
+    """Check prepared data against their checksums."""
+    from tune_mtl.core.prepared import data_folder
+    from tune_mtl.terminal.preparing import check_data
+
+    if not check_data(data_folder(None if data is None else str(data))):
+        raise typer.Exit(1)
 
 
 @app.command()
@@ -152,6 +189,7 @@ def search(
     address: Annotated[str | None, typer.Option(help="Of a Ray cluster. Default: a local one.")] = None,
     storage: Annotated[str | None, typer.Option(help="Folder or URI that all nodes share.")] = None,
     tracking_uri: Annotated[str | None, typer.Option(help="The MLflow store. Default: mlflow.db in ./runs.")] = None,
+    data: Annotated[Path | None, typer.Option(help=_DATA)] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would run, with time and disk.")] = False,
 ) -> None:
     """Search the best strategy, group count and learning rate; every trial is tracked in MLflow.
@@ -164,6 +202,7 @@ def search(
     if strategies is not None:
         given["strategies"] = tuple(part.strip() for part in strategies.split(",") if part.strip())
     given["fixed"] = dict(_assignment(text) for text in set_ or [])
+    given["fixed"] |= {} if data is None else {"problem_data": str(data.absolute())}
 
     from tune_mtl.terminal import searching as screen
 

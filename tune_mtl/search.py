@@ -303,6 +303,8 @@ def data_fingerprint(problem: Problem) -> str:
         data = problem.data(split)
         if isinstance(data, TensorData):
             parts.append(digest(tuple(data.everything))[:12])
+        elif getattr(data, "fingerprint", None):
+            parts.append(data.fingerprint)  # type: ignore[union-attr]
         elif data is not None:
             parts.append(f"{type(data).__name__}-{len(data)}")
     return "/".join(parts)

@@ -166,12 +166,16 @@ class MappedData:
     Args:
         arrays: By name; ``images`` are the inputs, all others targets.
         rows: Which of them, in order (None: all).
+        fingerprint: Tells these data from others.
     """
 
     def __init__(
-        self, arrays: Mapping[str, "np.ndarray[Any, Any]"], rows: "np.ndarray[Any, np.dtype[np.int64]] | None" = None
+        self,
+        arrays: Mapping[str, "np.ndarray[Any, Any]"],
+        rows: "np.ndarray[Any, np.dtype[np.int64]] | None" = None,
+        fingerprint: str = "",
     ) -> None:
-        self.arrays = dict(arrays)
+        self.arrays, self.fingerprint = dict(arrays), fingerprint
         length = len(next(iter(self.arrays.values())))
         self.rows = np.arange(length) if rows is None else rows
         for array in self.arrays.values():

@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 
@@ -11,6 +11,9 @@ from tune_mtl.core.errors import UserError, did_you_mean
 from tune_mtl.core.model import MultiTaskModel
 from tune_mtl.core.objective import Objective
 from tune_mtl.core.task import Task
+
+if TYPE_CHECKING:
+    from torchmetrics import Metric
 
 
 class Problem:
@@ -22,6 +25,7 @@ class Problem:
         defaults: Config values that suit this problem: ``{"epochs": 12, "batch_size": 64}``.
         objective: What trials are judged by.
         spaces: Search spaces by name, beyond the ones every problem has.
+        own_options: Arguments of the class that makes the problem which a config may name without ``problem_``.
     """
 
     name: str
@@ -29,6 +33,7 @@ class Problem:
     defaults: Mapping[str, Any] = {}
     objective: Objective = Objective()
     spaces: Mapping[str, Any] = {}
+    own_options: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
         self,
@@ -42,6 +47,7 @@ class Problem:
         spaces: Mapping[str, Any] | None = None,
         to_device: Callable[[Batch, torch.Generator], Batch] | None = None,
         analyse: Callable[[MultiTaskModel, int], Mapping[str, float]] | None = None,
+        joint_metrics: "Callable[[], Mapping[str, Metric]] | None" = None,
     ) -> None:
         given = {
             "name": name,
@@ -53,6 +59,7 @@ class Problem:
             "spaces": spaces,
             "to_device": to_device,
             "analyse": analyse,
+            "joint_metrics": joint_metrics,
         }
         for attribute, value in given.items():
             if value is not None:
@@ -73,13 +80,17 @@ class Problem:
         """
         return batch
 
+    def joint_metrics(self) -> "Mapping[str, Metric]":
+        """Metrics of all tasks together, by name: each is updated with predictions and targets, by task."""
+        return {}
+
     def analyse(self, model: MultiTaskModel, updates: int) -> Mapping[str, float]:  # noqa: ARG002
         """Further values of each evaluation, from the network and the number of updates so far. The default: none."""
         return {}
 
 
 _PARTS = ("name", "tasks", "model", "data")
-_OPTIONAL_PARTS = ("defaults", "objective", "spaces", "to_device", "analyse")
+_OPTIONAL_PARTS = ("defaults", "objective", "spaces", "to_device", "analyse", "joint_metrics")
 
 
 def checked(problem: Any, origin: str, options: Mapping[str, Any] | None = None) -> Problem:

@@ -188,9 +188,7 @@ def _official(folder: Path, size: tuple[int, int], normals: Path | None) -> Sour
             surface = normals_from_depth(depth)
         return _as_prepared(image, table[ids], depth, surface, size, where)
 
-    origin = (
-        f"from {given}" if files else "computed from depth: cross products of neighbouring points"
-    )
+    origin = f"from {given}" if files else "computed from depth: cross products of neighbouring points"
     return _source(splits, read, size, {"form": OFFICIAL, "normals": origin})
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from tune_mtl.core.errors import UserError
 
-Array: TypeAlias = "np.ndarray[Any, Any]"
+Array: TypeAlias = np.ndarray[Any, Any]
 
 
 class BadSample(Exception):

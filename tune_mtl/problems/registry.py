@@ -40,6 +40,24 @@ problems: dict[str, ProblemInfo] = {
             tasks="q0, q1, ...: quadratic functions with noisy gradients",
             implementation="tune_mtl.problems.quadratics:Quadratics",
         ),
+        ProblemInfo(
+            name="celeba",
+            title="Faces, 64x64 (tune-mtl prepare celeba)",
+            tasks="40 binary attributes",
+            implementation="tune_mtl.problems.celeba:CelebA",
+        ),
+        ProblemInfo(
+            name="cityscapes",
+            title="Street scenes, 128x256 (tune-mtl prepare cityscapes)",
+            tasks="7 binary segmentations: flat, construction, object, nature, sky, human, vehicle",
+            implementation="tune_mtl.problems.cityscapes:Cityscapes",
+        ),
+        ProblemInfo(
+            name="nyuv2",
+            title="Indoor scenes, 288x384 (tune-mtl prepare nyuv2)",
+            tasks="segmentation: 13 classes; depth: metres; normals: unit vectors",
+            implementation="tune_mtl.problems.nyuv2:NYUv2",
+        ),
     )
 }
 
@@ -63,16 +81,24 @@ def load_problem(
     """
     from tune_mtl.core.problem import checked
 
-    options = {key.removeprefix(PROBLEM): value for key, value in (config or {}).items() if key.startswith(PROBLEM)}
+    given = dict(config or {})
     if not isinstance(problem, str):
-        return checked(problem, type(problem).__name__, options)
+        return checked(problem, type(problem).__name__, _options(problem, given))
     if ":" not in problem:
         if problem not in problems:
             raise UserError(
                 f"unknown problem '{problem}'. {did_you_mean(problem, problems)} Your own: package.module:attribute."
             )
         problem = problems[problem].implementation
-    return checked(_attribute(problem, directory or str(Path.cwd())), f"'{problem}'", options)
+    found = _attribute(problem, directory or str(Path.cwd()))
+    return checked(found, f"'{problem}'", _options(found, given))
+
+
+def _options(problem: Any, config: Mapping[str, Any]) -> dict[str, Any]:
+    """What a config says to the class or function that makes the problem."""
+    own = getattr(problem, "own_options", ()) if isinstance(problem, type) else ()
+    prefixed = {key.removeprefix(PROBLEM): value for key, value in config.items() if key.startswith(PROBLEM)}
+    return {**{key: config[key] for key in own if key in config}, **prefixed}
 
 
 def _attribute(path: str, here: str) -> Any:

@@ -125,7 +125,8 @@ def resolve(problem: Problem, given: Mapping[str, Any], name: str | None = None)
     """
     defaults = {"threads": len(os.sched_getaffinity(0)), "metric": str(problem.objective), **problem.defaults}
     known = Config.model_fields.keys() - {"options"}
-    kept = {key: _plain(key, value) for key, value in given.items() if value is not None or key not in known}
+    named = {PROBLEM + key if key in problem.own_options else key: value for key, value in given.items()}
+    kept = {key: _plain(key, value) for key, value in named.items() if value is not None or key not in known}
     flat = {**_without_options_of_others({**defaults, **kept}, known), **kept}
     flat["problem"] = name or problem.name
     if given.get("problem") not in (None, flat["problem"]):
@@ -171,15 +172,23 @@ def objective(problem: Problem, text: str) -> Objective:
         UserError: if the metric has none: the mode must then be given.
     """
     name, colon, _ = text.partition(":")
-    parts = name.split("/")
-    if not colon and len(parts) >= 3 and parts[1] not in ("loss", "relative_loss"):
-        metrics = next((task.new_metrics() for task in problem.tasks if task.name == parts[1]), None)
-        if metrics is not None and parts[2] in metrics:
-            higher = metrics[parts[2]].higher_is_better
-            if higher is None:
-                raise UserError(f"metric '{name}' does not say what is better: write {name}:min or {name}:max.")
-            return Objective(name, "max" if higher else "min")
+    metric = None if colon else _metric(problem, name.split("/")[1:])
+    if metric is not None:
+        if metric.higher_is_better is None:
+            raise UserError(f"metric '{name}' does not say what is better: write {name}:min or {name}:max.")
+        return Objective(name, "max" if metric.higher_is_better else "min")
     return Objective.parse(text)
+
+
+def _metric(problem: Problem, path: list[str]) -> Any:
+    """The torchmetric behind ``task/metric``, or behind a name that all tasks have or that joins them; else None."""
+    if not path or path[0] in ("loss", "relative_loss"):
+        return None
+    if len(path) == 1:
+        first = problem.tasks[0].new_metrics()
+        return problem.joint_metrics().get(path[0]) or (first[path[0]] if first and path[0] in first else None)
+    found = next((task.new_metrics() for task in problem.tasks if task.name == path[0]), None)
+    return found[path[1]] if found is not None and path[1] in found else None
 
 
 def _plain(key: Any, value: Any) -> Any:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -10,6 +10,9 @@ from torch import Tensor
 from tune_mtl.core.data import Batch
 from tune_mtl.core.task import Task, select_rows
 from tune_mtl.strategies.base import Strategy, labelled_rows
+
+if TYPE_CHECKING:
+    from torchmetrics import Metric
 
 
 class LossMeter:
@@ -65,11 +68,20 @@ def mean_loss(losses: Mapping[str, float]) -> float:
 
 
 @torch.no_grad()
-def evaluate(strategy: Strategy, batches: Iterable[Batch], split: str, device: torch.device) -> dict[str, float]:
+def evaluate(
+    strategy: Strategy,
+    batches: Iterable[Batch],
+    split: str,
+    device: torch.device,
+    joint: "Mapping[str, Metric] | None" = None,
+) -> dict[str, float]:
     """Every loss and metric of ``split`` (``val`` or ``test``), by its name.
 
-    A task without labels in the split is left out. An undefined metric is NaN.
+    A task without labels in the split is left out. An undefined metric is NaN. A metric that all of several tasks have
+    is also given as its mean over them, ``<split>/<metric>``; ``joint`` metrics see all tasks' predictions and targets
+    of the mini-batches that have all labels.
     """
+    together = {name: metric.to(device) for name, metric in (joint or {}).items()}
     tasks = strategy.tasks
     meter = LossMeter(tasks, device)
     made = {name: task.new_metrics() for name, task in tasks.items()}
@@ -89,24 +101,35 @@ def evaluate(strategy: Strategy, batches: Iterable[Batch], split: str, device: t
                 metrics[name].update(prediction, target)
         meter.add(losses, row_counts(rows, batch))
         seen.update(rows)
+        if together and len(rows) == len(tasks) and all(indices is None for indices in rows.values()):
+            for metric in together.values():
+                metric.update(predictions, batch.targets)
+    values = {name: dict(_scalars(collection.compute())) for name, collection in metrics.items() if name in seen}
     return {
         **_loss_values(tasks, meter.means(), split),
-        **{
-            f"{split}/{name}/{metric}": value
-            for name, collection in metrics.items()
-            if name in seen
-            for metric, value in _scalars(collection.compute())
-        },
+        **{f"{split}/{name}/{metric}": value for name, own in values.items() for metric, value in own.items()},
+        **{f"{split}/{metric}": mean_loss({n: own[metric] for n, own in values.items()}) for metric in _common(values)},
+        **{f"{split}/{name}": float(metric.compute()) for name, metric in together.items()},
     }
 
 
-def metric_names(tasks: Iterable[Task], split: str) -> list[str]:
+def _common(values: Mapping[str, Mapping[str, float]]) -> list[str]:
+    """The metrics that all of several tasks have."""
+    if len(values) < 2:
+        return []
+    first, *others = values.values()
+    return [metric for metric in first if all(metric in own for own in others)]
+
+
+def metric_names(tasks: Iterable[Task], split: str, joint: Iterable[str] = ()) -> list[str]:
     """The names that :func:`evaluate` gives; a metric of several values gives one name for each, below its own."""
     tasks = list(tasks)
     names = [f"{split}/loss", *(f"{split}/loss/{task.name}" for task in tasks)]
     if all(task.reference_loss is not None for task in tasks):
         names.append(f"{split}/relative_loss")
-    return names + [f"{split}/{task.name}/{metric}" for task in tasks for metric in task.new_metrics() or ()]
+    own = {task.name: {str(metric): 0.0 for metric in task.new_metrics() or ()} for task in tasks}
+    names += [f"{split}/{task}/{metric}" for task, metrics in own.items() for metric in metrics]
+    return names + [f"{split}/{metric}" for metric in _common(own)] + [f"{split}/{name}" for name in joint]
 
 
 def _loss_values(tasks: Mapping[str, Task], losses: Mapping[str, float], split: str) -> dict[str, float]:

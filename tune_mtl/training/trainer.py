@@ -174,7 +174,7 @@ class Trainer:
             return {}
         order = evaluation_order(len(data), self.config.eval_batch_size)
         coming = batches(data, order, self._place, self.device, self.config.seed, self.epoch)
-        values = evaluate(self.strategy, coming, split, self.device)
+        values = evaluate(self.strategy, coming, split, self.device, self.problem.joint_metrics())
         self.strategy.model.train()
         return values
 
@@ -263,7 +263,7 @@ class Trainer:
 
 def check_metric(problem: Problem, config: Config) -> None:
     """Refuse an objective that no evaluation of this problem reports."""
-    known = metric_names(problem.tasks, "val")
+    known = metric_names(problem.tasks, "val", problem.joint_metrics())
     wanted = config.objective.metric
     several = wanted.rpartition("/")  # a metric of several values reports them numbered
     if wanted not in known and not (several[2].isdigit() and several[0] in known and "/loss" not in several[0]):

@@ -1,0 +1,57 @@
+"""What the problems on prepared sets share: where the set is, and which rows are which split."""
+
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from tune_mtl.core.errors import UserError
+from tune_mtl.core.prepared import MappedData, open_prepared
+from tune_mtl.core.problem import Problem
+
+Protocol = Literal["holdout", "paper"]
+_HOLDOUT_SHARE, _HOLDOUT_SEED = 0.1, 0
+
+
+class PreparedProblem(Problem):
+    """A problem on a prepared set.
+
+    Where the set has no third split, the ``holdout`` protocol takes a fixed tenth of train as validation and the
+    official other split as test; ``paper`` selects on that one, as the paper did, and has no test.
+
+    Args:
+        protocol: ``holdout`` or ``paper``.
+        data: The folder of prepared sets; default: ``TUNE_MTL_DATA``, else ``data`` here.
+    """
+
+    own_options: ClassVar[tuple[str, ...]] = ("protocol",)
+
+    def __init__(self, protocol: Protocol = "holdout", data: str | None = None, **parts: Any) -> None:
+        if protocol not in ("holdout", "paper"):
+            raise UserError(f"protocol={protocol!r} must be holdout or paper.")
+        self.protocol = protocol
+        self.prepared = open_prepared(self.name, data)
+        super().__init__(**parts)
+
+    def data(self, split: str) -> MappedData | None:
+        """Rows of the mapped arrays."""
+        found = self._rows(split)
+        if found is None:
+            return None
+        official, rows = found
+        infos = self.prepared.manifest.splits[official]
+        return MappedData(self.prepared.arrays(official), rows, "/".join(info.sha256[:12] for info in infos.values()))
+
+    def _rows(self, split: str) -> "tuple[str, np.ndarray[Any, np.dtype[np.int64]] | None] | None":
+        """The official split and the rows of it."""
+        splits = list(self.prepared.manifest.splits)
+        if len(splits) == 3:
+            return split, None
+        train, other = splits
+        if self.protocol == "paper":
+            return {"train": (train, None), "val": (other, None), "test": None}[split]
+        if split == "test":
+            return other, None
+        count = next(iter(self.prepared.manifest.splits[train].values())).shape[0]
+        held = max(1, round(_HOLDOUT_SHARE * count))
+        order = np.random.default_rng(_HOLDOUT_SEED).permutation(count)
+        return train, np.sort(order[:held] if split == "val" else order[held:])
