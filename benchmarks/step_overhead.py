@@ -175,11 +175,13 @@ def main() -> None:
     parser.add_argument("--blocks", type=int, default=21, help="paired blocks per line")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--strategies", default=",".join(registry), help="comma-separated")
+    parser.add_argument("--networks", default="multidigits,celeba", help="comma-separated; costs need both")
     parser.add_argument("--parts", default="overhead,cost,tracing", help="comma-separated")
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     names, parts = arguments.strategies.split(","), arguments.parts.split(",")
-    settings = [multidigits(), celeba()]
+    made = {"multidigits": multidigits, "celeba": celeba}
+    settings = [made[name]() for name in arguments.networks.split(",")]
     print(f"torch {torch.__version__}, {arguments.threads} thread(s), {arguments.blocks} paired blocks\n")
     if "overhead" in parts:
         print("| network | strategy | ours / bare | 95 % interval |\n|---|---|---|---|")
