@@ -173,6 +173,10 @@ class Space:
             if key == "seed":
                 raise UserError("seed is no dimension of a search: use --seed.")
             common = {name: dimension for name, dimension in common.items() if name != key}
+            own = {
+                name: {n: dimension for n, dimension in dimensions.items() if not n.startswith(f"{key}.")}
+                for name, dimensions in own.items()
+            }
             owner = next((name for name in chosen if key.startswith(f"{name}_")), None)
             for name, dimensions in own.items():
                 dimensions.pop(key, None)

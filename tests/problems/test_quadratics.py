@@ -127,6 +127,22 @@ def test_mean_excess_risk_stays_under_the_bound(problem):
         assert excess(incomplete) > 10 * reference
 
 
+def test_the_path_does_not_depend_on_who_made_an_optimizer_before():
+    config = {"strategy": "ius", "epochs": 1}
+    before = train("quadratics", config).metrics["path/best_total"]
+    torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=1.0)
+    assert train("quadratics", config).metrics["path/best_total"] == before
+
+
+def test_the_bound_is_that_of_the_steps_taken_or_not_there():
+    slow = train("quadratics", {"strategy": "ius", "epochs": 1, "theorem_gamma": 1e6})
+    assert slow.metrics["best/val/excess_risk"] <= slow.metrics["best/val/bound"]
+    for other in ({"strategy": "sus"}, {"strategy": "ius", "lr": 0.5}, {"strategy": "ius", "groups": 2}):
+        assert "best/val/bound" not in train("quadratics", {"epochs": 1, **other}).metrics
+    chosen = train("quadratics", {"strategy": "ius", "epochs": 1, "metric": "val/excess_risk:min"})
+    assert chosen.config["metric"] == "val/excess_risk:min"
+
+
 def test_sus_needs_a_step_shorter_by_the_number_of_tasks():
     problem = Quadratics(noise=0.0)
     _, points = last(trajectories(problem, np.zeros((1, 3_000, 4, 10)), 12_000, lr=0.25, strategy="sus"))
@@ -154,6 +170,8 @@ def test_a_trial_reports_the_excess_risk_beside_the_bound():
     [
         ({"problem_heterogeneit": 1}, "problem_heterogeneit is no option"),
         ({"problem_tasks": 0}, "quadratics needs"),
+        ({"problem_noise": float("nan")}, "quadratics needs"),
+        ({"strategy": "jd_geometricmean"}, "cannot be used with these losses"),
         ({"theorem_gamma": 3.0}, "gamma=3.0 must be at least"),
         ({"theorem_mu": 20.0}, "must be at least mu"),
     ],

@@ -94,24 +94,24 @@ class DepthError(Metric):
 _BINS_PER_DEGREE = 1000
 
 
-class AngleErrors(Metric):
-    """Angles between predicted and true normals over known pixels, in degrees: one number of their distribution.
+class AngleError(Metric):
+    """The mean or median angle between predicted and true normals over known pixels, in degrees.
 
     Angles are counted in bins of a thousandth of a degree; NaN if no pixel is known.
 
     Args:
-        kind: ``mean``, ``median``, or a number of degrees: the share of angles within it.
+        kind: ``mean`` or ``median``.
         encoded: Measure as the paper's scripts do, between vectors encoded to [0, 1] (those are no angles).
     """
 
+    higher_is_better = False
     full_state_update = False
     counts: Tensor
     total: Tensor
 
-    def __init__(self, kind: str | float, *, encoded: bool = False) -> None:
+    def __init__(self, kind: str = "mean", *, encoded: bool = False) -> None:
         super().__init__()
         self.kind, self.encoded = kind, encoded
-        self.higher_is_better = not isinstance(kind, str)
         self.add_state("counts", torch.zeros(180 * _BINS_PER_DEGREE + 1, dtype=torch.float64), dist_reduce_fx="sum")
         self.add_state("total", torch.zeros((), dtype=torch.float64), dist_reduce_fx="sum")
 
@@ -122,13 +122,25 @@ class AngleErrors(Metric):
         self.counts += torch.bincount((angles * _BINS_PER_DEGREE).long(), minlength=len(self.counts))
 
     def compute(self) -> Tensor:
-        """The number asked for."""
+        """Degrees."""
         pixels = self.counts.sum()
         if self.kind == "mean" or pixels == 0:
             return self.total / pixels
-        if self.kind == "median":
-            return torch.searchsorted(self.counts.cumsum(0), pixels / 2).double() / _BINS_PER_DEGREE
-        return self.counts[: int(float(self.kind) * _BINS_PER_DEGREE)].sum() / pixels
+        return torch.searchsorted(self.counts.cumsum(0), pixels / 2).double() / _BINS_PER_DEGREE
+
+
+class AnglesWithin(AngleError):
+    """The share of angles within so many degrees."""
+
+    higher_is_better = True
+
+    def __init__(self, limit: float, *, encoded: bool = False) -> None:
+        super().__init__(encoded=encoded)
+        self.limit = limit
+
+    def compute(self) -> Tensor:
+        """From 0 to 1."""
+        return self.counts[: int(self.limit * _BINS_PER_DEGREE)].sum() / self.counts.sum()
 
 
 def cosines(predicted: Tensor, normals: Tensor, *, encoded: bool) -> Tensor:

@@ -26,6 +26,7 @@ class Problem:
         objective: What trials are judged by.
         spaces: Search spaces by name, beyond the ones every problem has.
         own_options: Arguments of the class that makes the problem which a config may name without ``problem_``.
+        analysed: The names of what ``analyse`` gives.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Problem:
     objective: Objective = Objective()
     spaces: Mapping[str, Any] = {}
     own_options: ClassVar[tuple[str, ...]] = ()
+    analysed: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
         self,
@@ -46,7 +48,7 @@ class Problem:
         objective: Objective | None = None,
         spaces: Mapping[str, Any] | None = None,
         to_device: Callable[[Batch, torch.Generator], Batch] | None = None,
-        analyse: Callable[[MultiTaskModel, int], Mapping[str, float]] | None = None,
+        analyse: Callable[[MultiTaskModel, int, Mapping[str, Any]], Mapping[str, float]] | None = None,
         joint_metrics: "Callable[[], Mapping[str, Metric]] | None" = None,
     ) -> None:
         given = {
@@ -84,8 +86,13 @@ class Problem:
         """Metrics of all tasks together, by name: each is updated with predictions and targets, by task."""
         return {}
 
-    def analyse(self, model: MultiTaskModel, updates: int) -> Mapping[str, float]:  # noqa: ARG002
-        """Further values of each evaluation, from the network and the number of updates so far. The default: none."""
+    def analyse(
+        self,
+        model: MultiTaskModel,  # noqa: ARG002
+        updates: int,  # noqa: ARG002
+        config: Mapping[str, Any],  # noqa: ARG002
+    ) -> Mapping[str, float]:
+        """Further values of each evaluation, those named in ``analysed``: from the network, updates and config."""
         return {}
 
 
@@ -104,8 +111,9 @@ def checked(problem: Any, origin: str, options: Mapping[str, Any] | None = None)
     options = options or {}
     makes = isinstance(problem, type) or inspect.isroutine(problem)
     known = inspect.signature(problem).parameters if makes else {}
+    anything = any(parameter.kind is parameter.VAR_KEYWORD for parameter in known.values())
     for option in options:
-        if option not in known:
+        if option not in known and not anything:
             hint = did_you_mean(option, known) if known else "It has none."
             raise UserError(f"problem_{option} is no option of {origin}. {hint}")
     if makes:

@@ -12,3 +12,8 @@ def conv_bn_relu(
         nn.BatchNorm2d(outputs, track_running_stats=track_running_stats),
         nn.ReLU(inplace=True),
     )
+
+
+def scaled(width: int, channels: int) -> int:
+    """A layer's width in a network whose first layer has ``channels`` instead of 64."""
+    return max(1, width * channels // 64)

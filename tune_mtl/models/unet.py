@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tune_mtl.core.model import MultiTaskModel
-from tune_mtl.models.blocks import conv_bn_relu
+from tune_mtl.models.blocks import conv_bn_relu, scaled
 
 _DOWN = (64, 128, 256, 512, 512)
 _UP = ((1024, 512, 256), (512, 256, 128), (256, 128, 64), (128, 64, 64))
@@ -23,11 +23,11 @@ def _twice(inputs: int, middle: int, outputs: int) -> nn.Sequential:
 class UNetTrunk(nn.Module):
     """Five levels down, four up: ``[B, 3, H, W]`` to ``[B, 64, H, W]``; H and W are multiples of 16."""
 
-    def __init__(self) -> None:
+    def __init__(self, channels: int = 64) -> None:
         super().__init__()
-        widths = (3, *_DOWN)
+        widths = (3, *(scaled(width, channels) for width in _DOWN))
         self.down = nn.ModuleList(_twice(a, b, b) for a, b in pairwise(widths))
-        self.up = nn.ModuleList(_twice(*widths) for widths in _UP)
+        self.up = nn.ModuleList(_twice(*(scaled(width, channels) for width in triple)) for triple in _UP)
 
     def forward(self, images: Tensor) -> Tensor:
         """The last feature map, at full resolution."""
@@ -42,7 +42,10 @@ class UNetTrunk(nn.Module):
         return features
 
 
-def unet(outputs: Mapping[str, int]) -> MultiTaskModel:
-    """The U-Net with a head of so many channels for each task. BatchNorm uses batch statistics always."""
-    heads = {task: nn.Conv2d(_UP[-1][-1], channels, 1) for task, channels in outputs.items()}
-    return MultiTaskModel(UNetTrunk(), heads)
+def unet(outputs: Mapping[str, int], channels: int = 64) -> MultiTaskModel:
+    """The U-Net with a head of so many maps for each task. BatchNorm uses batch statistics always.
+
+    ``channels``: of the first layer (64 in the paper); the others keep their proportion to it.
+    """
+    heads = {task: nn.Conv2d(scaled(_UP[-1][-1], channels), maps, 1) for task, maps in outputs.items()}
+    return MultiTaskModel(UNetTrunk(channels), heads)

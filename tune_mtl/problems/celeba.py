@@ -50,9 +50,9 @@ class CelebA(PreparedProblem):
         self.attributes = list(self.prepared.manifest.notes["attributes"])
         self.tasks = [Task(name, F.binary_cross_entropy_with_logits, attribute_metrics) for name in self.attributes]
 
-    def model(self) -> MultiTaskModel:  # type: ignore[override]
-        """The paper's convolutional network."""
-        return celeba_net(self.attributes)
+    def model(self, channels: int = 64) -> MultiTaskModel:  # type: ignore[override]
+        """The paper's convolutional network; ``channels`` scales its width."""
+        return celeba_net(self.attributes, channels)
 
     def to_device(self, batch: Batch, generator: torch.Generator) -> Batch:  # noqa: ARG002
         """Bytes to [0, 1], bits to 0.0 or 1.0."""

@@ -38,9 +38,9 @@ class Cityscapes(PreparedProblem):
         self.categories = list(self.prepared.manifest.notes["categories"])
         self.tasks = [Task(name, F.binary_cross_entropy_with_logits, category_metrics) for name in self.categories]
 
-    def model(self) -> MultiTaskModel:  # type: ignore[override]
-        """The U-Net with a map per category."""
-        return unet(dict.fromkeys(self.categories, 1))
+    def model(self, channels: int = 64) -> MultiTaskModel:  # type: ignore[override]
+        """The U-Net with a map per category; ``channels`` scales its width."""
+        return unet(dict.fromkeys(self.categories, 1), channels)
 
     def to_device(self, batch: Batch, generator: torch.Generator) -> Batch:  # noqa: ARG002
         """Bytes to [0, 1], the category map to one map ``[B, 1, H, W]`` per category."""

@@ -9,7 +9,7 @@ from torch import Tensor
 from torchmetrics import MetricCollection
 
 from tune_mtl.core.data import Batch
-from tune_mtl.core.dense_metrics import AngleErrors, DepthError, PerImageIoU, PixelAccuracy, cosines
+from tune_mtl.core.dense_metrics import AngleError, AnglesWithin, DepthError, PerImageIoU, PixelAccuracy, cosines
 from tune_mtl.core.errors import UserError
 from tune_mtl.core.model import MultiTaskModel
 from tune_mtl.core.task import Task
@@ -83,9 +83,8 @@ class NYUv2(PreparedProblem):
             )
 
         def angles() -> MetricCollection:
-            kinds: dict[str, str | float] = {"mean_angle": "mean", "median_angle": "median"}
-            kinds |= {f"within_{limit}": limit for limit in _WITHIN}
-            made = {name: AngleErrors(kind, encoded=encoded) for name, kind in kinds.items()}
+            made = {f"{kind}_angle": AngleError(kind, encoded=encoded) for kind in ("mean", "median")}
+            made |= {f"within_{limit}": AnglesWithin(limit, encoded=encoded) for limit in _WITHIN}
             return MetricCollection(made, compute_groups=False)  # type: ignore[arg-type]
 
         self.tasks = [
@@ -94,9 +93,9 @@ class NYUv2(PreparedProblem):
             Task("normals", normals_loss(encoded=encoded), angles),
         ]
 
-    def model(self) -> MultiTaskModel:  # type: ignore[override]
-        """The U-Net, 17,268,433 parameters."""
-        return unet({"segmentation": CLASSES, "depth": 1, "normals": 3})
+    def model(self, channels: int = 64) -> MultiTaskModel:  # type: ignore[override]
+        """The U-Net, 17,268,433 parameters; ``channels`` scales its width."""
+        return unet({"segmentation": CLASSES, "depth": 1, "normals": 3}, channels)
 
     def to_device(self, batch: Batch, generator: torch.Generator) -> Batch:  # noqa: ARG002
         """Bytes to [0, 1], labels to 13 maps ``[B, 13, H, W]``, depth ``[B, 1, H, W]``, normals ``[B, 3, H, W]``."""

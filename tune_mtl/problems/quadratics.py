@@ -1,8 +1,9 @@
 """`quadratics`: strongly convex tasks of which everything is known in closed form, for the convergence theorem."""
 
+import math
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -46,6 +47,7 @@ class Quadratics(Problem):
     """
 
     name = "quadratics"
+    analysed: ClassVar[tuple[str, ...]] = ("val/excess_risk", "val/bound")
 
     def __init__(
         self,
@@ -56,7 +58,14 @@ class Quadratics(Problem):
         noise: float = 1.0,
         seed: int = 0,
     ) -> None:
-        if tasks < 1 or dimension < 2 or heterogeneity < 0 or conditioning < 1 or noise < 0:
+        if (
+            not all(math.isfinite(value) for value in (heterogeneity, conditioning, noise))
+            or tasks < 1
+            or dimension < 2
+            or heterogeneity < 0
+            or conditioning < 1
+            or noise < 0
+        ):
             raise UserError(
                 "quadratics needs tasks >= 1, dimension >= 2, conditioning >= 1, noise and heterogeneity >= 0."
             )
@@ -115,12 +124,21 @@ class Quadratics(Problem):
         quiet = torch.zeros(1, self.minima.shape[1], dtype=torch.float64)
         return TensorData(torch.zeros(1, 1, dtype=torch.float64), {task.name: quiet for task in self.tasks})
 
-    def analyse(self, model: MultiTaskModel, updates: int) -> Mapping[str, float]:
-        """``F(w) - F*`` beside the theorem's bound for as many single updates."""
+    def analyse(self, model: MultiTaskModel, updates: int, config: Mapping[str, Any]) -> Mapping[str, float]:
+        """``F(w) - F*``; beside it, where the theorem applies, its bound for as many single updates."""
         if not isinstance(model.trunk, Point):
             return {}
-        point = model.trunk.w.detach().cpu().numpy()
-        return {"val/excess_risk": self.risk(point) - self.least_risk, "val/bound": self.bound(updates)}
+        values = {"val/excess_risk": self.risk(model.trunk.w.detach().cpu().numpy()) - self.least_risk}
+        if self.theorem_applies(config):
+            values["val/bound"] = self.bound(updates, config.get("theorem_gamma"))
+        return values
+
+    def theorem_applies(self, config: Mapping[str, Any]) -> bool:
+        """Whether a trial takes the theorem's steps, for these tasks, one task at a time through one optimizer."""
+        alone = config["strategy"] == "ius" and config.get("groups") == len(self.tasks)
+        steps = config["optimizer"] == "theorem" and config["lr"] == 1.0 and config["schedule"] == "constant"
+        mu, smoothness = config.get("theorem_mu"), config.get("theorem_smoothness")
+        return alone and steps and (mu, smoothness) == (self.mu, self.smoothness)
 
     def risk(self, point: "np.ndarray[Any, np.dtype[np.float64]]") -> float:
         """F(w), the mean of the tasks."""
@@ -150,10 +168,10 @@ class Quadratics(Problem):
         radius = max(float(np.linalg.norm(self.minimum)), (float(pulls.max()) + largest) / self.mu)
         return (self.smoothness * radius + float(pulls.max()) + largest) ** 2
 
-    def bound(self, updates: int) -> float:
+    def bound(self, updates: int, gamma: float | None = None) -> float:
         """The theorem's bound on ``E[F(w_T)] - F*``, where w_1 is the start and ``T - 1 = updates``."""
         count = len(self.tasks)
-        gamma = 2.0 * self.smoothness / self.mu - 1.0
+        gamma = 2.0 * self.smoothness / self.mu - 1.0 if gamma is None else gamma
         steady = count * self.sigma**2 / count**2 + 2.0 * self.smoothness * self.least_risk + self.squared_gradient
         start = float(self.minimum @ self.minimum)
         inside = 2.0 * steady / self.mu**2 + (gamma + 1.0) / 2.0 * start

@@ -29,6 +29,25 @@ class Labelled:
     rows: dict[str, Tensor | None]
 
 
+@dataclass(frozen=True, slots=True)
+class SharedPass:
+    """A forward pass cut between trunk and heads: the trunk's outputs, and the leaf that heads saw in place of each.
+
+    Gradients of losses end at the leaves; :meth:`finish` takes what has gathered there through the trunk.
+    """
+
+    outputs: list[Tensor]
+    leaves: list[Tensor]
+    losses: Losses
+
+    def finish(self) -> None:
+        """Backward through the trunk, from the leaves' gradients."""
+        reached = [(output, leaf.grad) for output, leaf in zip(self.outputs, self.leaves, strict=True)]
+        pairs = [(output, gradient) for output, gradient in reached if gradient is not None]
+        if pairs:
+            torch.autograd.backward([output for output, _ in pairs], [gradient for _, gradient in pairs])
+
+
 class Strategy(ABC):
     """Turns mini-batches into updates of ``model``.
 
@@ -124,15 +143,32 @@ class Strategy(ABC):
             for norm in norms:
                 norm.track_running_stats = True
 
-    def shared_losses(self, batch: Labelled) -> tuple[list[Tensor], Losses]:
-        """The trunk's output (those of its tensors that have a gradient), and the losses of all labelled tasks."""
+    def shared_pass(self, batch: Labelled) -> "SharedPass":
+        """One forward pass of all labelled tasks, cut between trunk and heads.
+
+        Raises:
+            UserError: if the trunk's output holds no tensors that could be told apart.
+        """
         if not batch.rows:
-            return [], {}
+            return SharedPass([], [], {})
+        cut: dict[int, tuple[Tensor, Tensor]] = {}
+
+        def leaf(tensor: Tensor) -> Tensor:
+            if not tensor.requires_grad:
+                return tensor
+            return cut.setdefault(id(tensor), (tensor, tensor.detach().requires_grad_()))[1]
+
         with self._lower_precision():
             features = self.model.trunk(batch.inputs)
+            if next(tensors(features), None) is None:
+                kind = type(features).__name__
+                raise UserError(
+                    f"the trunk returns a {kind}: '{self.info.name}' needs tensors, or tuples or dicts of them."
+                )
+            features = map_tensors(leaf, features)
             predictions = {task: self.model.heads[task](features) for task in batch.rows}
         losses = self._losses_of(map_tensors(_widened, predictions), batch)
-        return [tensor for tensor in tensors(features) if tensor.requires_grad], losses
+        return SharedPass([output for output, _ in cut.values()], [made for _, made in cut.values()], losses)
 
     def _losses_of(self, predictions: Mapping[str, Nested], batch: Labelled) -> Losses:
         return {
@@ -149,6 +185,14 @@ class Strategy(ABC):
             total.backward()  # type: ignore[no-untyped-call]
             self.apply(optimizer)
         return {task: loss.detach() for task, loss in losses.items()}
+
+    def rows(self, losses: Losses) -> Losses:
+        """The weighted losses of the tasks that take part: those with a gradient and a weight above 0."""
+        return {
+            task: self.weighted(task, loss)
+            for task, loss in losses.items()
+            if loss.requires_grad and self.weights[task] > 0
+        }
 
     def weighted(self, task: str, loss: Tensor) -> Tensor:
         """The loss times the task's weight."""
@@ -179,6 +223,7 @@ class Strategy(ABC):
 
     def compile(self) -> None:
         """Compile the trunk with ``torch.compile``; its weights keep their names."""
+        allow_several_backward_passes()
         self.model.trunk.compile()
 
     def trainable(self, heads: Iterable[str]) -> list[nn.Parameter]:
@@ -244,6 +289,13 @@ def labelled_rows(
             else:
                 del rows[task]
     return rows
+
+
+def allow_several_backward_passes() -> None:
+    """Compiled graphs give their buffers away in the first backward pass, unless told not to."""
+    import torch._functorch.config
+
+    torch._functorch.config.donated_buffer = False
 
 
 def _widened(tensor: Tensor) -> Tensor:

@@ -44,7 +44,7 @@ class GradNorm(Strategy):
     def learn(self, batch: Labelled) -> Losses:
         """One update of the network, then one step of the weights."""
         losses = self.losses(self.tasks, batch)
-        rows = {task: self.weighted(task, loss) for task, loss in losses.items() if loss.requires_grad}
+        rows = self.rows(losses)
         if not rows:
             return {task: loss.detach() for task, loss in losses.items()}
         chosen = torch.tensor([index for index, task in enumerate(self.tasks) if task in rows])
@@ -71,9 +71,9 @@ class GradNorm(Strategy):
     def _slope(self, chosen: Tensor, norms: Tensor, losses: Tensor) -> Tensor:
         """The derivative of the balance loss, zero for tasks without labels here."""
         first = self._first[chosen]
-        first = torch.where(first.isnan(), losses, first)
+        first = torch.where(first.isnan() & losses.isfinite() & (losses > 0), losses, first)
         self._first[chosen] = first
-        ratios = losses / first
+        ratios = torch.where(first.isnan(), 1.0, losses / first)
         ratios = ratios / ratios.mean()
         balance = self.balance.detach()[chosen]
         scaled = balance.abs() * norms
@@ -99,19 +99,23 @@ def balanced_layer(trunk: nn.Module, name: str | None) -> nn.Parameter:
     Raises:
         UserError: if the trunk has no such layer, or none with trainable weights.
     """
-    layers: dict[str, nn.Parameter] = {}
-    for path, module in trunk.named_modules():
-        weight = getattr(module, "weight", None)
-        if isinstance(weight, nn.Parameter) and weight.requires_grad:
-            layers[path] = weight
+    weights = {path: weight for path, weight in trunk.named_parameters() if weight.requires_grad}
+    layers = {path: _weight_of(module) for path, module in trunk.named_modules() if path}
     if name is not None:
-        if name not in layers:
-            raise UserError(f"gradnorm_layer '{name}' is no trunk layer with weights. {did_you_mean(name, layers)}")
-        return layers[name]
-    modules = dict(trunk.named_modules())
-    wide = {path: weight for path, weight in layers.items() if weight.ndim > 1}
-    convolutions = {path: weight for path, weight in wide.items() if isinstance(modules[path], _ConvNd)}
-    for found in (convolutions, wide, layers):
-        if found:
-            return list(found.values())[-1]
-    raise UserError("strategy 'gradnorm' needs a trunk with a trainable layer: there is nothing to balance at.")
+        found = weights.get(name, layers.get(name))
+        if found is None:
+            known = [path for path, weight in layers.items() if weight is not None]
+            raise UserError(f"gradnorm_layer '{name}' is no trunk layer with weights. {did_you_mean(name, known)}")
+        return found
+    convolutions = [_weight_of(module) for module in trunk.modules() if isinstance(module, _ConvNd)]
+    candidates = [weight for weight in convolutions if weight is not None]
+    candidates = candidates or [weight for weight in weights.values() if weight.ndim > 1] or list(weights.values())
+    if not candidates:
+        raise UserError("strategy 'gradnorm' needs a trunk with a trainable layer: there is nothing to balance at.")
+    return candidates[-1]
+
+
+def _weight_of(module: nn.Module) -> nn.Parameter | None:
+    """The (last) trainable matrix or kernel of a layer, also where it is parametrized."""
+    found = [weight for weight in module.parameters() if weight.requires_grad and weight.ndim > 1]
+    return found[-1] if found else None

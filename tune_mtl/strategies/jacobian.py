@@ -4,18 +4,21 @@ import importlib
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
-from torchjd.autojac import jac_to_grad, mtl_backward
+from torchjd import Stateful
+from torchjd.aggregation import GramianWeightedAggregator
+from torchjd.autojac import jac_to_grad
 
 from tune_mtl.core.errors import UserError, did_you_mean
 from tune_mtl.core.model import MultiTaskModel
 from tune_mtl.core.options import Options
 from tune_mtl.core.task import Task
-from tune_mtl.strategies.base import Labelled, Losses, Strategy
+from tune_mtl.strategies.base import Labelled, Losses, SharedPass, Strategy
 from tune_mtl.strategies.info import StrategyInfo
 from tune_mtl.strategies.recipe import Recipe
 from tune_mtl.strategies.torchjd_state import memory, remember
@@ -45,37 +48,70 @@ class JacobianDescent(Strategy):
 
     def learn(self, batch: Labelled) -> Losses:
         """One update."""
-        features, losses = self.shared_losses(batch)
-        rows = {task: self.weighted(task, loss) for task, loss in losses.items() if loss.requires_grad}
+        shared = self.shared_pass(batch)
+        rows = self.rows(shared.losses)
         if rows:
             self.optimizers[0].zero_grad()
-            if features and len(rows) >= fewest_rows(self.info, self.recipe.options):
-                self._backward(rows, features)
+            if shared.leaves and len(rows) >= fewest_rows(self.info, self.recipe.options):
+                self._backward(rows, shared)
             else:
-                self.total(losses).backward()  # type: ignore[no-untyped-call]
+                torch.autograd.backward(list(rows.values()))
+                shared.finish()
             self.apply(self.optimizers[0])
-        return {task: loss.detach() for task, loss in losses.items()}
+        return {task: loss.detach() for task, loss in shared.losses.items()}
 
-    def _backward(self, rows: Losses, features: list[Tensor]) -> None:
+    def _backward(self, rows: Losses, shared: SharedPass) -> None:
         trunk = self.trainable(())
-        held = {id(parameter) for parameter in trunk}
-        heads = [[p for p in self.trainable((task,)) if id(p) not in held] for task in rows]
-        mtl_backward(
-            list(rows.values()), features=features, tasks_params=heads, shared_params=trunk, parallel_chunk_size=1
-        )
-        jacobians = [getattr(parameter, "jac", None) for parameter in trunk]
+        jacobians = [weight.new_zeros(len(rows), *weight.shape) for weight in trunk]
+        held = {id(weight) for weight in trunk}
+        for index, (task, loss) in enumerate(rows.items()):
+            head = [weight for weight in self.trainable((task,)) if id(weight) not in held]
+            found = torch.autograd.grad(loss, [*shared.leaves, *head, *trunk], retain_graph=True, allow_unused=True)
+            at_leaves, own, direct = _split(found, len(shared.leaves), len(head))
+            for weight, gradient in zip(head, own, strict=True):
+                if gradient is not None:
+                    self.set_gradient(weight, gradient if weight.grad is None else weight.grad + gradient)
+            outputs = [(output, g) for output, g in zip(shared.outputs, at_leaves, strict=True) if g is not None]
+            through = (
+                torch.autograd.grad(
+                    [output for output, _ in outputs],
+                    trunk,
+                    [gradient for _, gradient in outputs],
+                    retain_graph=index + 1 < len(rows),
+                    allow_unused=True,
+                )
+                if outputs
+                else ()
+            )
+            for part in (through, direct):
+                for jacobian, gradient in zip(jacobians, part, strict=False):
+                    if gradient is not None:
+                        jacobian[index] += gradient
+        for weight, gradient in zip(trunk, self._aggregated(tuple(rows), trunk, jacobians), strict=True):
+            self.set_gradient(weight, gradient)
+
+    def _aggregated(
+        self, tasks: tuple[str, ...], trunk: list[nn.Parameter], jacobians: list[Tensor]
+    ) -> list[Tensor | None]:
+        """The trunk's gradient; not finite where the Jacobian is not, whatever the aggregator makes of that."""
+        aggregator = self._aggregator(tasks)
+        for weight, jacobian in zip(trunk, jacobians, strict=True):
+            weight.jac = jacobian  # type: ignore[attr-defined]
         try:
-            with self._own_randomness(features[0].device):
-                jac_to_grad(trunk, self._aggregator(tuple(rows)))  # type: ignore[call-overload]
+            with self._own_randomness(jacobians[0].device):
+                if isinstance(aggregator, GramianWeightedAggregator):
+                    jac_to_grad(trunk, aggregator, optimize_gramian_computation=True)
+                else:
+                    jac_to_grad(trunk, aggregator)  # type: ignore[call-overload]
         except Exception:
-            if all(jacobian is None or bool(jacobian.isfinite().all()) for jacobian in jacobians):
+            if all(bool(jacobian.isfinite().all()) for jacobian in jacobians):
                 raise
-            for parameter in trunk:
-                parameter.grad = torch.full_like(parameter, torch.nan)
-                if hasattr(parameter, "jac"):
-                    del parameter.jac
-        for parameter in trunk:
-            self.set_gradient(parameter, parameter.grad)
+            return [torch.full_like(weight, torch.nan) for weight in trunk]
+        finally:
+            for weight in trunk:
+                if hasattr(weight, "jac"):
+                    del weight.jac
+        return [weight.grad for weight in trunk]
 
     @contextmanager
     def _own_randomness(self, device: torch.device) -> Iterator[None]:
@@ -86,10 +122,12 @@ class JacobianDescent(Strategy):
             yield
 
     def _aggregator(self, tasks: tuple[str, ...]) -> nn.Module:
-        if tasks not in self._aggregators:
-            like = next(self.model.parameters())
-            self._aggregators[tasks] = make_aggregator(self.info, self.recipe.options, tasks, self.tasks, like)
-        return self._aggregators[tasks]
+        if tasks in self._aggregators:
+            return self._aggregators[tasks]
+        made = make_aggregator(self.info, self.recipe.options, tasks, self.tasks, next(self.model.parameters()))
+        if isinstance(made, Stateful) or len(tasks) == len(self.tasks):
+            self._aggregators[tasks] = made
+        return made
 
     def state_dict(self) -> dict[str, Any]:
         """With what the aggregators remember."""
@@ -101,6 +139,12 @@ class JacobianDescent(Strategy):
         super().load_state_dict(state)
         for tasks, remembered in state["aggregators"]:
             remember(self._aggregator(tuple(tasks)), remembered)
+
+
+def _split(found: Sequence[Tensor | None], *sizes: int) -> list[Sequence[Tensor | None]]:
+    """Parts of the given sizes, and the rest."""
+    ends = [sum(sizes[:index]) for index in range(len(sizes) + 1)]
+    return [*(found[start:end] for start, end in pairwise(ends)), found[ends[-1] :]]
 
 
 def fewest_rows(info: StrategyInfo, options: Options) -> int:

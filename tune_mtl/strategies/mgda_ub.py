@@ -28,21 +28,22 @@ class UpperBoundDescent(SharedUpdateSteps):
 
     def learn(self, batch: Labelled) -> Losses:
         """One update."""
-        features, losses = self.shared_losses(batch)
-        rows = {task: self.weighted(task, loss) for task, loss in losses.items() if loss.requires_grad}
+        shared = self.shared_pass(batch)
+        rows = self.rows(shared.losses)
         if rows:
-            weights = self._weights(list(rows.values()), features) if features else [1.0] * len(rows)
+            weights = self._weights(list(rows.values()), shared.leaves) if shared.leaves else [1.0] * len(rows)
             total = sum(weight * loss for weight, loss in zip(weights, rows.values(), strict=True))
             assert isinstance(total, Tensor)
             self.optimizers[0].zero_grad()
             total.backward()  # type: ignore[no-untyped-call]
+            shared.finish()
             self.apply(self.optimizers[0])
-        return {task: loss.detach() for task, loss in losses.items()}
+        return {task: loss.detach() for task, loss in shared.losses.items()}
 
-    def _weights(self, losses: list[Tensor], features: list[Tensor]) -> list[float]:
+    def _weights(self, losses: list[Tensor], leaves: list[Tensor]) -> list[float]:
         jacobian = []
         for loss in losses:
-            gradients = torch.autograd.grad(loss, features, retain_graph=True, materialize_grads=True)
+            gradients = torch.autograd.grad(loss, leaves, retain_graph=True, materialize_grads=True)
             jacobian.append(torch.cat([gradient.flatten() for gradient in gradients]))
         found = gramian(torch.stack(jacobian)).cpu().numpy()
         return list(min_norm_weights(found / np.outer(*[self._divisors(losses, found)] * 2)))
@@ -68,19 +69,23 @@ def gramian(rows: Tensor) -> Tensor:
 
 
 def min_norm_weights(gramian: Array) -> Array:
-    """The point ``a`` of the simplex with the smallest ``a' G a``; equal weights where G is not finite or zero.
+    """The point ``a`` of the simplex with the smallest ``a' G a``; equal weights where G is not finite.
 
-    Exact, by non-negative least squares (Lawson and Hanson's reduction): with ``R'R = G``, the solution u >= 0 of
-    ``R u = 0, m 1'u = m`` in the sense of least squares is a multiple of ``a``, whatever m > 0.
+    Exact, by non-negative least squares (Lawson and Hanson's reduction): with rows scaled to unit length,
+    ``b_i = a_i |g_i|`` and ``R'R`` their Gramian, the solution ``b >= 0`` of ``R b = 0, sum_i b_i / |g_i| = 1`` in the
+    sense of least squares is a multiple of the one sought. Scaling keeps gradients of very different lengths apart.
     """
     count = len(gramian)
     equal = np.full(count, 1.0 / count)
-    scale = float(np.trace(gramian)) / count
-    if not np.isfinite(gramian).all() or scale <= 0:
+    if not np.isfinite(gramian).all():
         return equal
-    values, vectors = np.linalg.eigh(gramian / scale)
+    lengths = np.sqrt(np.diag(gramian))
+    if not (lengths > 0).all():
+        return np.asarray((lengths == 0) / (lengths == 0).sum())
+    values, vectors = np.linalg.eigh(gramian / np.outer(lengths, lengths))
     root = np.sqrt(np.clip(values, 0.0, None))[:, None] * vectors.T
-    system = np.vstack([root, np.ones((1, count))])
+    shares = lengths.min() / lengths
+    system = np.vstack([root, shares[None]])
     solution, _ = nnls(system, np.append(np.zeros(count), 1.0), maxiter=100 * count)
-    total = solution.sum()
-    return solution / total if total > 0 else equal
+    weights = solution / lengths
+    return weights / weights.sum() if weights.sum() > 0 else equal

@@ -40,36 +40,73 @@ class ChannelMask(nn.Module):
 
 
 class RoamingModel(MultiTaskModel):
-    """The given trunk and heads, each task seeing the trunk through its masks, which are saved with the weights."""
+    """The given trunk and heads, each task seeing the trunk through its masks, which are saved with the weights.
+
+    Where the masks sit shows in the first forward pass: after the BatchNorm that takes a convolution's output, else
+    after the convolution.
+    """
 
     def __init__(self, model: MultiTaskModel, tasks: Sequence[str]) -> None:
         super().__init__(model.trunk, model.heads)
         self._order = list(tasks)
-        layers = masked_layers(model.trunk)
-        self.masks = nn.ModuleList(ChannelMask(len(tasks), channels) for _, channels in layers)
-        for (layer, _), mask in zip(layers, self.masks, strict=True):
-            mask.to(next(model.parameters()).device)
-            assert isinstance(mask, ChannelMask)
-            layer.register_forward_hook(mask.hook)
+        device = next(model.parameters()).device
+        widths = [layer.out_channels for layer in convolutions(model.trunk)]
+        self.masks = nn.ModuleList(ChannelMask(len(tasks), width).to(device) for width in widths)
+        self._placed = False
 
     def forward(self, inputs: Nested, tasks: Iterable[str] | None = None) -> dict[str, Nested]:
         """Predictions by task, each through its own masks: one pass through the trunk per task."""
+        if not self._placed:
+            self._place_masks(inputs)
         predictions = {}
         for task in self._order if tasks is None else tasks:
-            with self._as(task):
+            with self.seen_by(task):
                 predictions[task] = self.heads[task](self.trunk(inputs))
         return predictions
 
     @contextmanager
-    def _as(self, task: str) -> Iterator[None]:
-        index = self._order.index(task)
+    def seen_by(self, task: str) -> Iterator[None]:
+        """The trunk as ``task`` sees it; also for what runs again in a backward pass."""
+        index, before = self._order.index(task), [mask.active for mask in self.masks]
         for mask in self.masks:
             mask.active = index  # type: ignore[assignment]
         try:
             yield
         finally:
-            for mask in self.masks:
-                mask.active = None  # type: ignore[assignment]
+            for mask, active in zip(self.masks, before, strict=True):
+                mask.active = active
+
+    @torch.no_grad()
+    def _place_masks(self, inputs: Nested) -> None:
+        """Follow the outputs of convolutions through one forward pass, in evaluation mode so that nothing changes."""
+        layers: list[nn.Module] = list(convolutions(self.trunk))
+        made: dict[int, tuple[int, Tensor]] = {}
+        places = list(layers)
+
+        def leaves_convolution(layer: nn.Module, _inputs: Any, output: Tensor) -> None:
+            made[id(output)] = (layers.index(layer), output)
+
+        def enters_norm(layer: nn.Module, inputs: tuple[Any, ...]) -> None:
+            index, _ = made.get(id(inputs[0]), (None, None))
+            if index is not None and places[index] is layers[index]:
+                places[index] = layer
+
+        norms = [module for module in self.trunk.modules() if isinstance(module, _BatchNorm)]
+        hooks = [layer.register_forward_hook(leaves_convolution) for layer in layers]
+        hooks += [norm.register_forward_pre_hook(enters_norm) for norm in norms]
+        training = {module: module.training for module in self.trunk.modules()}
+        try:
+            self.trunk.eval()
+            self.trunk(inputs)
+        finally:
+            for module, mode in training.items():
+                module.training = mode
+            for hook in hooks:
+                hook.remove()
+        for place, mask in zip(places, self.masks, strict=True):
+            assert isinstance(mask, ChannelMask)
+            place.register_forward_hook(mask.hook)
+        self._placed = True
 
 
 class MaximumRoaming(Strategy):
@@ -110,7 +147,8 @@ class MaximumRoaming(Strategy):
             losses = self._learn_together(batch)
         else:
             for task in self.tasks:
-                losses |= self.update(self.optimizers[0], [task], batch)
+                with self.model.seen_by(task):
+                    losses |= self.update(self.optimizers[0], [task], batch)
         for mask, road in zip(self.model.masks, self.roads, strict=True):
             if road.moves_at(self.mini_batches + 1):
                 assert isinstance(mask, ChannelMask)
@@ -123,11 +161,12 @@ class MaximumRoaming(Strategy):
         losses: Losses = {}
         any_gradient = False
         for task in self.tasks:
-            for loss in self.losses([task], batch).values():
-                if loss.requires_grad:
-                    self.weighted(task, loss).backward()  # type: ignore[no-untyped-call]
-                    any_gradient = True
-                losses[task] = loss.detach()
+            with self.model.seen_by(task):
+                for loss in self.losses([task], batch).values():
+                    if loss.requires_grad:
+                        self.weighted(task, loss).backward()  # type: ignore[no-untyped-call]
+                        any_gradient = True
+                    losses[task] = loss.detach()
         if any_gradient:
             self.apply(self.optimizers[0])
         return losses
@@ -152,13 +191,15 @@ class Road:
     Attributes:
         visited: bool ``[tasks, channels]``, what each task has used so far.
         interval: Mini-batches between moves; None if there is nowhere to go.
+        size: Channels that move at once: more than asked for where the end would come too soon, never more than a task
+            uses.
     """
 
     def __init__(self, visited: Tensor, updates_end: int, update_size: int) -> None:
         self.visited = visited
         unvisited = int((~visited).sum(dim=1).max())
-        self.size = max(update_size, math.ceil(unvisited / updates_end))
-        self.interval = updates_end // math.ceil(unvisited / self.size) if unvisited else None
+        self.size = min(max(update_size, math.ceil(unvisited / updates_end)), int(visited.sum(dim=1).min()))
+        self.interval = max(1, updates_end // math.ceil(unvisited / self.size)) if unvisited else None
 
     def moves_at(self, mini_batch: int) -> bool:
         """Whether the masks move after this mini-batch, counted from 1."""
@@ -196,20 +237,13 @@ def _draw(candidates: Tensor, count: int, generator: torch.Generator) -> Tensor:
     return indices[order[: max(count, 0)]]
 
 
-def masked_layers(trunk: nn.Module) -> list[tuple[nn.Module, int]]:
-    """Where masks sit, with the number of channels: after each convolution's BatchNorm, else after the convolution.
-
-    Its BatchNorm is the layer registered right after it, if that has as many channels.
+def convolutions(trunk: nn.Module) -> list[_ConvNd]:
+    """All of them, in the order they are registered.
 
     Raises:
-        UserError: if the trunk has no convolution.
+        UserError: if there is none.
     """
-    leaves = [module for module in trunk.modules() if not list(module.children())]
-    found: list[tuple[nn.Module, int]] = []
-    for layer, after in zip(leaves, [*leaves[1:], None], strict=True):
-        if isinstance(layer, _ConvNd):
-            normalised = isinstance(after, _BatchNorm) and after.num_features == layer.out_channels
-            found.append((after if normalised and after is not None else layer, layer.out_channels))
+    found = [module for module in trunk.modules() if isinstance(module, _ConvNd)]
     if not found:
         raise UserError("strategy 'mr' needs a trunk with convolutions: it masks their channels. This one has none.")
     return found

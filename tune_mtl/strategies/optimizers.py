@@ -73,6 +73,8 @@ def named_factory(info: OptimizerInfo, options: "Options", lr: float) -> "Optimi
 
     def make(parameters: "Iterable[Parameter]") -> "Optimizer":
         chosen = list(parameters)
+        if not chosen:
+            raise UserError("there is nothing to train: all weights of the trunk and of a group's heads are frozen.")
         fusible = all(p.is_floating_point() and p.device.type in ("cpu", "cuda") for p in chosen)
         fast = {"fused": True} if info.fused and fusible else {"foreach": True}
         return optimizer_class(chosen, lr=lr, **fast, **options.model_dump())  # type: ignore[no-any-return]

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from tune_mtl.core.options import Options, ShareOfRun, Tunable
 
@@ -12,6 +12,11 @@ _NonNegative = Annotated[float, Field(ge=0)]
 _Positive = Annotated[float, Field(gt=0)]
 _Share = Annotated[float, Field(ge=0, le=1)]
 _Count = Annotated[int, Field(ge=1)]
+
+
+def _as_text(value: object) -> object:
+    """Layers of a ``Sequential`` are named by numbers, which a command line reads as such."""
+    return str(value) if isinstance(value, int | float) else value
 
 
 class NoOptions(Options):
@@ -32,7 +37,7 @@ class GradNormOptions(Options):
     """
 
     alpha: Annotated[float, Field(ge=0), Tunable(0.1, 3.0, log=True)] = 1.5
-    layer: str | None = None
+    layer: Annotated[str, BeforeValidator(_as_text)] | None = None
 
 
 class UpperBoundOptions(Options):
@@ -101,7 +106,7 @@ class ExcessMTLOptions(Options):
 class FairGradOptions(Options):
     """FairGrad: 0 is utilitarian, 1 proportional, large is max-min fairness."""
 
-    alpha: Annotated[float, Field(gt=0), Tunable(0.5, 10.0, log=True)] = 2.0
+    alpha: Annotated[float, Field(ge=0.1), Tunable(0.5, 10.0, log=True)] = 2.0
     max_iters: _Count | None = None
 
 

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
+from tune_mtl.core.errors import UserError
 from tune_mtl.core.model import MultiTaskModel
 from tune_mtl.core.task import Task
 from tune_mtl.strategies.base import Labelled, Losses, Strategy
@@ -32,11 +33,14 @@ class ScalarizedLoss(Strategy):
         name = {name.lower(): name for name in module.__all__}[info.name.removeprefix("jd_")]
         arguments = recipe.options.model_dump()
         self._every = arguments.pop("every", None)
+        self._taking_part = [task.name for task in tasks if task.weight > 0]
+        if not self._taking_part:
+            raise UserError(f"strategy '{info.name}' needs a task with a weight above 0.")
         if name in _SHAPED:
-            arguments["shape"] = len(tasks)
+            arguments["shape"] = len(self._taking_part)
         like = next(model.parameters())
         self.scalarizer = getattr(module, name)(**arguments).to(like.device, like.dtype)
-        self._last = torch.full((len(tasks),), torch.nan, device=like.device, dtype=like.dtype)
+        self._last = torch.full((len(self._taking_part),), torch.nan, device=like.device, dtype=like.dtype)
         super().__init__(info, model, tasks, groups, recipe)
 
     def make_optimizers(self) -> list[Optimizer]:
@@ -50,7 +54,7 @@ class ScalarizedLoss(Strategy):
         values = self._values(losses)
         if values is not None and values.requires_grad:
             self.optimizers[0].zero_grad()
-            self.scalarizer(values).backward()
+            self._scalar(values).backward()  # type: ignore[no-untyped-call]
             self.apply(self.optimizers[0])
             if hasattr(self.scalarizer, "update"):
                 self.scalarizer.update(self._values(self.look(batch)))
@@ -58,14 +62,22 @@ class ScalarizedLoss(Strategy):
                 self.scalarizer.step()
         return {task: loss.detach() for task, loss in losses.items()}
 
+    def _scalar(self, values: Tensor) -> Tensor:
+        try:
+            scalar: Tensor = self.scalarizer(values)
+        except ValueError as error:
+            raise UserError(f"strategy '{self.info.name}' cannot be used with these losses: {error}") from None
+        return scalar
+
     def _values(self, losses: Losses) -> Tensor | None:
-        if not losses:
+        known_tasks = [task for task in self._taking_part if task in losses]
+        if not known_tasks:
             return None
-        labelled = torch.stack([self.weighted(task, loss) for task, loss in losses.items()])
-        chosen = torch.tensor([index for index, task in enumerate(self.tasks) if task in losses])
+        labelled = torch.stack([self.weighted(task, losses[task]) for task in known_tasks])
+        chosen = torch.tensor([index for index, task in enumerate(self._taking_part) if task in losses])
         chosen = chosen.to(self._last.device, non_blocking=True)
         self._last[chosen] = labelled.detach().to(self._last.dtype)
-        if len(losses) == len(self.tasks):
+        if len(known_tasks) == len(self._taking_part):
             return labelled
         known = torch.where(self._last.isnan(), labelled.detach().mean().to(self._last.dtype), self._last)
         return known.index_put((chosen,), labelled.to(known.dtype))

@@ -48,19 +48,20 @@ class SelectiveGroups(Strategy):
     def learn(self, batch: Labelled) -> Losses:
         """One update per group; the losses after a group's step are those before the next one's."""
         order = torch.randperm(len(self.groups), generator=self.recipe.generator).tolist()
+        labelled = [[task for task in self.groups[index] if task in batch.rows] for index in order]
+        labelled = [group for group in labelled if group]
         seen: Losses = {}
         losses = self.losses(self.tasks, batch)
-        for position, index in enumerate(order):
-            group = [task for task in self.groups[index] if task in losses]
+        for position, group in enumerate(labelled):
             seen |= {task: losses[task].detach() for task in group}
-            total = self.total({task: losses[task] for task in group}) if group else None
-            if total is None or not total.requires_grad:
+            total = self.total({task: losses[task] for task in group})
+            if not total.requires_grad:
                 continue
             self.optimizers[0].zero_grad()
             total.backward()  # type: ignore[no-untyped-call]
             self.apply(self.optimizers[0])
             if len(self.tasks) > 1:
-                last = position + 1 == len(order)
+                last = position + 1 == len(labelled)
                 after = self.look(batch) if last else self.losses(self.tasks, batch)
                 self._observe(group, losses, after)
                 losses = after
@@ -76,7 +77,9 @@ class SelectiveGroups(Strategy):
         gains = torch.stack([1 - after[task].detach() / before[task].detach() for task in after]).double()
         for task in group:
             row = self.affinities[names.index(task)]
-            row[columns] = torch.lerp(row[columns], gains, self._options.rate)
+            row[columns] = torch.where(
+                gains.isfinite(), torch.lerp(row[columns], gains, self._options.rate), row[columns]
+            )
 
     def _indices(self, positions: list[int]) -> Tensor:
         return torch.tensor(positions).to(self.affinities.device, non_blocking=True)

@@ -9,7 +9,7 @@ from torch.optim import Optimizer
 
 from tune_mtl.core.model import Heads, MultiTaskModel
 from tune_mtl.core.nested import Nested
-from tune_mtl.strategies.base import Labelled, Losses, Strategy
+from tune_mtl.strategies.base import Labelled, Losses, Strategy, allow_several_backward_passes
 
 
 class SingleTaskNetworks(MultiTaskModel):
@@ -55,6 +55,7 @@ class SingleTask(Strategy):
 
     def compile(self) -> None:
         """Compile each task's trunk."""
+        allow_several_backward_passes()
         for trunk in self.model.trunk.children():
             trunk.compile()
 

@@ -1,10 +1,10 @@
 """SGD with the step size of the convergence theorem."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from torch.nn import Parameter
-from torch.optim import SGD
+from torch.optim import SGD, Optimizer
 
 
 class TheoremSGD(SGD):
@@ -35,17 +35,22 @@ class TheoremSGD(SGD):
         for group in self.param_groups:
             group |= {"mu": mu, "gamma": least_gamma(mu, smoothness) if gamma is None else gamma, "t": 0}
 
-    def step(self, closure: Callable[[], float] | None = None) -> Any:
-        """One step; the learning rate that a schedule sees is the factor."""
-        factors = [group["lr"] for group in self.param_groups]
-        for group in self.param_groups:
-            group["t"] += 1
-            group["lr"] *= 2.0 / (group["mu"] * (group["gamma"] + group["t"]))
-        try:
-            return super().step(closure)
-        finally:
-            for group, factor in zip(self.param_groups, factors, strict=True):
-                group["lr"] = factor
+        self.register_step_pre_hook(_shorten)
+        self.register_step_post_hook(_restore)
+
+
+def _shorten(optimizer: Optimizer, *_: Any) -> None:
+    """Before a step: the theorem's rate in place of the factor. (Hooks, since torch wraps ``step`` once per class.)"""
+    for group in optimizer.param_groups:
+        group["t"] += 1
+        group["factor"] = group["lr"]
+        group["lr"] *= 2.0 / (group["mu"] * (group["gamma"] + group["t"]))
+
+
+def _restore(optimizer: Optimizer, *_: Any) -> None:
+    """After it: the factor, which is what a schedule sees."""
+    for group in optimizer.param_groups:
+        group["lr"] = group.pop("factor")
 
 
 def least_gamma(mu: float, smoothness: float) -> float:

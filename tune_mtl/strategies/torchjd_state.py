@@ -29,6 +29,7 @@ def _own_memory(module: nn.Module) -> dict[str, Any]:
         "parameters": {key: value for key, value in module._parameters.items() if value is not None},
         "values": {key: value for key, value in values.items() if isinstance(value, _PLAIN)},
         "arrays": {key: torch.from_numpy(v.copy()) for key, v in values.items() if isinstance(v, np.ndarray)},
+        "devices": {key: str(value.device) for key, value in values.items() if isinstance(value, Tensor)},
         "optimizers": {key: value.state_dict() for key, value in values.items() if isinstance(value, Adam)},
     }
 
@@ -41,7 +42,7 @@ def remember(module: nn.Module, remembered: Mapping[str, Mapping[str, Any]]) -> 
             for key, value in saved["parameters"].items():
                 part._parameters[key].copy_(value)
         for key, value in saved["values"].items():
-            setattr(part, key, value)
+            setattr(part, key, value.to(saved["devices"][key]) if isinstance(value, Tensor) else value)
         for key, value in saved["arrays"].items():
             setattr(part, key, value.numpy())
         for key, state in saved["optimizers"].items():

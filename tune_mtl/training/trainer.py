@@ -54,6 +54,7 @@ class Trainer:
     def __init__(self, problem: Problem, config: Config) -> None:
         torch.set_num_threads(config.threads)
         self.problem, self.config = problem, config
+        self._flat = config.as_dict()
         self.device = choose_device(config.device)
         self._train, self._val = _split(problem, "train"), _split(problem, "val")
         if config.batch_size > len(self._train):
@@ -141,7 +142,7 @@ class Trainer:
             **{f"train/loss/{task}": loss for task, loss in trained.items()},
             **self.evaluate("val"),
         }
-        record |= self.problem.analyse(self.strategy.model, self.updates)
+        record |= self.problem.analyse(self.strategy.model, self.updates, self._flat)
         if any(not math.isfinite(value) for name, value in record.items() if name.startswith("val/loss/")):
             self._diverge(f"epoch {self.epoch}: a validation loss is not finite")
         if self.path is not None:
@@ -263,7 +264,7 @@ class Trainer:
 
 def check_metric(problem: Problem, config: Config) -> None:
     """Refuse an objective that no evaluation of this problem reports."""
-    known = metric_names(problem.tasks, "val", problem.joint_metrics())
+    known = [*metric_names(problem.tasks, "val", problem.joint_metrics()), *problem.analysed]
     wanted = config.objective.metric
     several = wanted.rpartition("/")  # a metric of several values reports them numbered
     if wanted not in known and not (several[2].isdigit() and several[0] in known and "/loss" not in several[0]):
