@@ -24,8 +24,8 @@ BATCHES = {"celeba": 8, "cityscapes": 4, "nyuv2": 4}
 def sets(tmp_path_factory):
     folder = tmp_path_factory.mktemp("sets")
     makers.write_celeba(folder / "source/celeba", 24)
-    makers.write_cityscapes(folder / "source/cityscapes", 12, 5)
-    makers.write_nyuv2_npy(folder / "source/nyuv2", 10, 5)
+    makers.write_cityscapes(folder / "source/cityscapes", 21, 5)
+    makers.write_nyuv2_npy(folder / "source/nyuv2", 20, 5)
     for name, size in SIZES.items():
         prepare_source(open_source(name, folder / "source" / name, size, None), folder / "out")
     return folder / "out"
@@ -81,8 +81,8 @@ def test_the_papers_settings():
 
 def test_protocols():
     holdout, paper = load_problem("nyuv2"), load_problem("nyuv2", {"protocol": "paper"})
-    assert [len(holdout.data(split)) for split in ("train", "val", "test")] == [9, 1, 5]
-    assert [len(paper.data(split)) for split in ("train", "val")] == [10, 5]
+    assert [len(holdout.data(split)) for split in ("train", "val", "test")] == [18, 2, 5]
+    assert [len(paper.data(split)) for split in ("train", "val")] == [20, 5]
     assert paper.data("test") is None
     assert not set(holdout.data("train").rows) & set(holdout.data("val").rows)
     assert load_problem("nyuv2", {"problem_protocol": "paper"}).protocol == "paper"

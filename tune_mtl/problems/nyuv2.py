@@ -17,7 +17,8 @@ from tune_mtl.models.unet import unet
 from tune_mtl.problems.prepared import PreparedProblem, Protocol
 
 CLASSES = 13
-_WITHIN = (11.25, 22.5, 30.0)
+_WITHIN = {"11_25": 11.25, "22_5": 22.5, "30": 30.0}
+"""Degrees, by how metrics are named (a name cannot hold a dot)."""
 
 
 def depth_loss(predicted: Tensor, depth: Tensor) -> Tensor:
@@ -84,7 +85,7 @@ class NYUv2(PreparedProblem):
 
         def angles() -> MetricCollection:
             made = {f"{kind}_angle": AngleError(kind, encoded=encoded) for kind in ("mean", "median")}
-            made |= {f"within_{limit}": AnglesWithin(limit, encoded=encoded) for limit in _WITHIN}
+            made |= {f"within_{name}": AnglesWithin(limit, encoded=encoded) for name, limit in _WITHIN.items()}
             return MetricCollection(made, compute_groups=False)  # type: ignore[arg-type]
 
         self.tasks = [
