@@ -1,13 +1,16 @@
 """The paper's problems on small prepared sets: losses, metrics, protocols, and every strategy for an epoch."""
 
 import math
+import os
 
 import numpy as np
 import pytest
 import torch
 
+import tune_mtl
 from search_spaces import find_space
 from tests.prepare import makers
+from tests.test_cli import tune_mtl as command
 from tune_mtl import UserError, load_problem, train
 from tune_mtl.core.dense_metrics import AngleError, AnglesWithin, DepthError, PerImageIoU, PixelAccuracy
 from tune_mtl.models.unet import unet
@@ -50,7 +53,7 @@ def test_every_strategy_trains_an_epoch(name):
         config = {"strategy": strategy, "lr": 1e-4, "epochs": 1, "batch_size": BATCHES[name], "eval_batch_size": 4}
         if strategy == "jd_nashmtl" and name == "celeba":
             config["jd_nashmtl_optim_niter"] = 1
-        result = train(problem, config | {"evaluate_every": 1, "threads": 2, "model_channels": 4})
+        result = train(problem, config | {"evaluate_every": 1, "threads": 1, "model_channels": 4})
         assert result.outcome == "completed", strategy
         assert math.isfinite(result.metrics["best/val/loss"])
         assert math.isfinite(result.metrics["test/loss"])
@@ -216,7 +219,8 @@ def test_angles_of_constructed_normals():
 
 
 def test_metrics_of_a_trial_are_those_of_the_whole_split():
-    result = train("cityscapes", {"strategy": "sus", "lr": 1e-3, "epochs": 1, "batch_size": 4, "model_channels": 4})
+    config = {"strategy": "sus", "lr": 1e-3, "epochs": 1, "batch_size": 4, "model_channels": 4, "threads": 1}
+    result = train("cityscapes", config)
     problem, model = load_problem("cityscapes"), result.load_model()
     batch = placed(problem, "val", list(range(len(problem.data("val")))))
     with torch.no_grad():
@@ -234,3 +238,21 @@ def test_metrics_of_a_trial_are_those_of_the_whole_split():
     assert result.metrics["best/val/pixel_accuracy"] == pytest.approx(right / total)
     own = [result.metrics[f"best/val/{name}/iou"] for name in problem.categories]
     assert result.metrics["best/val/iou"] == pytest.approx(np.mean(own), nan_ok=True)
+
+
+@pytest.mark.slow
+def test_a_search_over_faces(sets, tmp_path):
+    words = ["search", "celeba", "--strategies", "sus,io", "--samples", "4", "--max-epochs", "2", "--name", "faces"]
+    words += ["--set", "model_channels=4", "--set", "batch_size=6", "--set", "eval_batch_size=6", "--data", str(sets)]
+    environment = {**os.environ, "TUNE_MTL_HOME": str(tmp_path / "home")}
+    environment.pop("TUNE_MTL_DATA", None)
+    done = command(*words, cwd=tmp_path, timeout=200, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert "search 'faces' complete" in done.stdout
+    uri = f"sqlite:///{tmp_path / 'home' / 'mlflow.db'}"
+    frame = tune_mtl.trials("faces", tracking_uri=uri)
+    assert len(frame) == 4
+    assert {"best/val/f1", "best/val/error", "best/val/Attribute_0/f1"} <= set(frame.columns)
+    winner = tune_mtl.best("faces", tracking_uri=uri)
+    assert winner.config["problem_data"] == str(sets)
+    assert winner.load_model()(torch.rand(2, 3, 16, 16)).keys() == set(makers.ATTRIBUTES)
