@@ -46,7 +46,7 @@ class Stop(Exception):
 
 
 @pytest.mark.parametrize("strategy", sorted(registry))
-@pytest.mark.parametrize("stop_at", [1, 10, 23])
+@pytest.mark.parametrize("stop_at", [1, 23])
 def test_stopped_anywhere_and_continued_equals_never_stopped(strategy, stop_at, tmp_path):
     whole = make_trainer(toy_problem(conv=True), strategy=strategy)
     while not whole.finished:
