@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+from tune_mtl.core.options import ShareOfRun
 from tune_mtl.strategies.registry import StrategyInfo, registry
 
 PAGE = Path(__file__).with_name("strategies.md")
@@ -11,8 +12,11 @@ HEADER = ("strategy", "one mini-batch is", "forward", "backward", "states", "mem
 
 def options(info: StrategyInfo) -> str:
     fields = info.options.model_fields.items()
+    shares = info.options.marked(ShareOfRun)
     shown = [
-        f"`{info.name}_{name}`" + ("" if field.is_required() else f" = {field.default!r}") for name, field in fields
+        f"`{info.name}_{name}` = "
+        + (f"{field.default!r}" if name not in shares else f"{shares[name].share:.0%} of a trial's mini-batches")
+        for name, field in fields
     ]
     return ", ".join([*(["`groups`"] if info.has_groups else []), *shown]) or "-"
 

@@ -291,9 +291,10 @@ def test_the_command_prepares_and_the_doctor_looks(tmp_path):
     again = command("prepare", "cityscapes", *words, cwd=tmp_path)
     assert again.returncode == 2
     assert "exists already" in again.stderr
-    healthy = command("doctor", "--data", "out", cwd=tmp_path)
-    assert healthy.returncode == 0
-    assert "ok       cityscapes" in healthy.stdout
+    for folder in ("out", "out/cityscapes"):
+        healthy = command("doctor", "--data", folder, cwd=tmp_path)
+        assert healthy.returncode == 0
+        assert "ok       cityscapes" in healthy.stdout
     file = tmp_path / "out" / "cityscapes" / "train_images.npy"
     content = bytearray(file.read_bytes())
     content[-1] ^= 1

@@ -325,8 +325,6 @@ def test_mr_alternates_or_accumulates():
 def test_mr_needs_convolutions():
     with pytest.raises(UserError, match="'mr' needs a trunk with convolutions"):
         make_strategy("mr", make_model(2), make_tasks(2), lr=0.1, mr_updates_end=5)
-    with pytest.raises(UserError, match="mr_updates_end is missing"):
-        make_strategy("mr", make_conv_model(2), make_tasks(2), lr=0.1)
 
 
 def test_missing_solvers_are_named(monkeypatch):

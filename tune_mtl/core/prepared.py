@@ -143,12 +143,14 @@ def data_folder(given: str | None = None) -> Path:
 
 
 def open_prepared(name: str, given: str | None = None) -> PreparedSet:
-    """The prepared set ``name``.
+    """The prepared set ``name``, in the folder of sets or given itself.
 
     Raises:
         UserError: if it is not there, with the command that prepares it.
     """
-    folder = data_folder(given) / name
+    folder = data_folder(given)
+    if not (folder / MANIFEST).exists():
+        folder = folder / name
     if not (folder / MANIFEST).exists():
         raise UserError(
             f"there is no prepared {name} in {folder.parent}: tune-mtl prepare {name} --source DIR --out"

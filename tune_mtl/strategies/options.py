@@ -60,7 +60,7 @@ class MaximumRoamingOptions(Options):
     """
 
     sigma: Annotated[float, Field(gt=0, le=1), Tunable(0.3, 0.95)] = 0.8
-    updates_end: Annotated[int, Field(ge=1), ShareOfRun(1 / 3)]
+    updates_end: Annotated[int, Field(ge=1), ShareOfRun(1 / 3)] = 10_000
     update_size: _Count = 1
     accumulate: bool = False
 
@@ -73,7 +73,7 @@ class SelectiveOptions(Options):
     """
 
     rate: Annotated[float, Field(gt=0, le=1), Tunable(1e-4, 1e-1, log=True)] = 1e-3
-    warmup: Annotated[int, Field(ge=1), ShareOfRun(0.1)]
+    warmup: Annotated[int, Field(ge=1), ShareOfRun(0.1)] = 1000
     every: _Count = 50
 
 
@@ -163,7 +163,7 @@ class DWAOptions(Options):
     """DWA: a high temperature evens out the weights; ``every``: mini-batches between looks at the rates."""
 
     temperature: Annotated[float, Field(gt=0), Tunable(0.5, 8.0, log=True)] = 2.0
-    every: Annotated[int, Field(ge=1), ShareOfRun(0.05)]
+    every: Annotated[int, Field(ge=1), ShareOfRun(0.05)] = 500
 
 
 class FAMOOptions(Options):

@@ -49,10 +49,13 @@ def run_prepare(source: "Source", out: Path, *, workers: int | None, skip_bad: b
 
 
 def check_data(folder: Path) -> bool:
-    """Compare every prepared set in ``folder`` with its checksums; whether all are intact."""
+    """Compare every prepared set in ``folder``, or the one that it is, with its checksums; whether all are intact."""
     screen = console()
     intact = True
-    found = [name for name in DATASETS if (folder / name / MANIFEST).exists()]
+    if (folder / MANIFEST).exists():
+        folder, found = folder.parent, [folder.name]
+    else:
+        found = [name for name in DATASETS if (folder / name / MANIFEST).exists()]
     if not found:
         screen.print(f"warning  no prepared data in {folder}: tune-mtl prepare DATASET --source DIR", soft_wrap=True)
     for name in DATASETS:
