@@ -10,7 +10,7 @@ from rich.table import Table
 def console() -> Console:
     """Standard output; in a file or a pipe wide enough that nothing is cut or wrapped."""
     screen = Console(highlight=False, markup=False)
-    return screen if screen.is_terminal else Console(highlight=False, markup=False, width=240)
+    return screen if screen.is_terminal else Console(highlight=False, markup=False, width=400)
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]], *, title: str | None = None) -> None:
