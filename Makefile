@@ -26,7 +26,7 @@ lint: setup  ## ruff, mypy --strict and the import contract
 	$(BIN)/lint-imports
 
 test: lint  ## lint, then every test
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 bench: setup  ## the figures of docs/benchmarks.md
 	$(BIN)/python benchmarks/step_overhead.py

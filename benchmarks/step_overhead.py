@@ -9,6 +9,7 @@ blocks, with the interval of the median at 95 %).
 
 import argparse
 import copy
+import ctypes
 import gc
 import statistics
 import time
@@ -122,12 +123,14 @@ def overhead(setting: Setting, strategy: str, groups: int | None, blocks: int) -
 def cost(setting: Setting, strategy: str, groups: int | None) -> tuple[float, float]:
     """Seconds of a step (median), and the peak of memory above what was held before, in MiB."""
     gc.collect()
+    ctypes.CDLL("libc.so.6").malloc_trim(0)
     own = own_copy(setting)
     ours = make_strategy(strategy, own.model, own.tasks, lr=LR, groups=groups, **run_options(strategy))
     before = memory("VmRSS")
     Path("/proc/self/clear_refs").write_text("5")
     source = cycle(setting.batches)
-    seconds = block(lambda batch: ours.step(*batch), source, 3)
+    ours.step(*next(source))
+    seconds = block(lambda batch: ours.step(*batch), source, setting.steps)
     return seconds, (memory("VmHWM") - before) / 1024
 
 
