@@ -32,6 +32,7 @@ bench: setup  ## the figures of docs/benchmarks.md
 	$(BIN)/python benchmarks/step_overhead.py
 	$(BIN)/python benchmarks/search_overhead.py
 	$(BIN)/python benchmarks/search_efficiency.py
+	PYTHONPATH=. $(BIN)/python benchmarks/data_loading.py
 
 clean:  ## remove the environment and caches (never ./runs)
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info
