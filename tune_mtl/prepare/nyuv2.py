@@ -240,7 +240,7 @@ def _vector(value: Any) -> Array | None:
 def _mat(path: Path) -> dict[str, Any]:
     try:
         return dict(loadmat(path))
-    except (OSError, ValueError, NotImplementedError, TypeError) as error:
+    except (OSError, ValueError, TypeError, NotImplementedError) as error:  # the last: scipy, of MATLAB 7.3 files
         raise UserError(f"{path} cannot be read: {error}.") from None
 
 

@@ -9,10 +9,10 @@ from torch import Tensor
 from torchmetrics import MetricCollection
 
 from tune_mtl.core.data import Batch
-from tune_mtl.core.dense_metrics import PerImageIoU, PixelAccuracy
 from tune_mtl.core.model import MultiTaskModel
 from tune_mtl.core.task import Task
 from tune_mtl.models.unet import unet
+from tune_mtl.problems.dense_metrics import PerImageIoU, PixelAccuracy
 from tune_mtl.problems.prepared import PreparedProblem, Protocol
 
 

@@ -9,11 +9,11 @@ from torch import Tensor
 from torchmetrics import MetricCollection
 
 from tune_mtl.core.data import Batch
-from tune_mtl.core.dense_metrics import AngleError, AnglesWithin, DepthError, PerImageIoU, PixelAccuracy, cosines
 from tune_mtl.core.errors import UserError
 from tune_mtl.core.model import MultiTaskModel
 from tune_mtl.core.task import Task
 from tune_mtl.models.unet import unet
+from tune_mtl.problems.dense_metrics import AngleError, AnglesWithin, DepthError, PerImageIoU, PixelAccuracy, cosines
 from tune_mtl.problems.prepared import PreparedProblem, Protocol
 
 CLASSES = 13

@@ -74,8 +74,9 @@ class Plan:
             first = next(space.grid(strategy))
             config = resolve(problem, {**base, **first}, settings.problem)
             check_metric(problem, config)
-            for count_ in space.of(strategy)["groups"].points() if "groups" in space.of(strategy) else ():
-                resolve(problem, {**base, **first, "groups": count_}, settings.problem)
+            if "groups" in space.of(strategy):
+                for groups in space.of(strategy)["groups"].points():
+                    resolve(problem, {**base, **first, "groups": groups}, settings.problem)
         assert config is not None
         searched = {
             name for strategy in space.strategies for name in (*space.of(strategy), "strategy", "seed", "groups")

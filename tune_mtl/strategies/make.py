@@ -44,8 +44,8 @@ def make_strategy(
         model: Already on its device.
         tasks: Each needs a head of its name.
         lr: Learning rate, > 0.
-        optimizer: ``adam``, ``adamw``, ``sgd``, ``momentum``, or a callable ``params -> Optimizer`` (its learning rate
-            is replaced by ``lr``).
+        optimizer: ``adam``, ``adamw``, ``sgd``, ``momentum``, ``theorem``, or a callable ``params -> Optimizer`` (its
+            learning rate is replaced by ``lr``).
         groups: A number of groups or explicit lists of task names; only for strategies that have groups, where the
             default is one group per task.
         seed: Draws the groups and the strategy's own randomness.

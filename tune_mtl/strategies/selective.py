@@ -24,7 +24,7 @@ class SelectiveGroups(Strategy):
 
     After the step of group l, for each of its tasks i and every task t:
     A_it <- (1 - rate) A_it + rate (1 - L_t(after) / L_t(before)). After a warm-up with single tasks, affinity
-    propagation on the symmetrised A_it / A_tt forms the groups anew, every so many mini-batches.
+    propagation on the symmetrised A_it / |A_tt| forms the groups anew, every so many mini-batches.
     """
 
     def __init__(

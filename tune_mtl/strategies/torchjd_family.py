@@ -1,20 +1,22 @@
 """TorchJD's aggregators and scalarizers as records: ``jd_`` and the class's name in lower case. Imports no torch."""
 
+from functools import partial
+from typing import Any
+
 from tune_mtl.strategies.info import StrategyInfo
 
-_ROWS = "one Jacobian row per task (N x trunk)"
+
+def _record(name: str, title: str, rule: str, reference: str, **more: Any) -> StrategyInfo:
+    return StrategyInfo(name=f"jd_{name}", title=title, rule=rule, reference=reference, family="torchjd", **more)
 
 
-def _aggregator(name: str, title: str, rule: str, reference: str, **more: object) -> StrategyInfo:
-    values: dict[str, object] = {
-        "implementation": "tune_mtl.strategies.jacobian:JacobianDescent",
-        "family": "torchjd",
-        "backwards": "N",
-        "memory": _ROWS,
-        **more,
-    }
-    return StrategyInfo(name=f"jd_{name}", title=title, rule=rule, reference=reference, **values)  # type: ignore[arg-type]
-
+_aggregator = partial(
+    _record,
+    implementation="tune_mtl.strategies.jacobian:JacobianDescent",
+    backwards="N",
+    memory="one Jacobian row per task (N x trunk)",
+)
+_scalarizer = partial(_record, implementation="tune_mtl.strategies.scalarized:ScalarizedLoss")
 
 AGGREGATORS = (
     _aggregator(
@@ -149,15 +151,6 @@ AGGREGATORS = (
         "Quinton and Rey 2024, Jacobian Descent for Multi-Objective Optimization",
     ),
 )
-
-
-def _scalarizer(name: str, title: str, rule: str, reference: str, **more: object) -> StrategyInfo:
-    values: dict[str, object] = {
-        "implementation": "tune_mtl.strategies.scalarized:ScalarizedLoss",
-        "family": "torchjd",
-        **more,
-    }
-    return StrategyInfo(name=f"jd_{name}", title=title, rule=rule, reference=reference, **values)  # type: ignore[arg-type]
 
 
 SCALARIZERS = (

@@ -78,8 +78,8 @@ def evaluate(
     """Every loss and metric of ``split`` (``val`` or ``test``), by its name.
 
     A task without labels in the split is left out. An undefined metric is NaN. A metric that all of several tasks have
-    is also given as its mean over them, ``<split>/<metric>``; ``joint`` metrics see all tasks' predictions and targets
-    of the mini-batches that have all labels.
+    is also given as its mean over those where it is defined, ``<split>/<metric>``; ``joint`` metrics see all tasks'
+    predictions and targets of the mini-batches that have all labels.
     """
     together = {name: metric.to(device) for name, metric in (joint or {}).items()}
     tasks = strategy.tasks
@@ -108,9 +108,15 @@ def evaluate(
     return {
         **_loss_values(tasks, meter.means(), split),
         **{f"{split}/{name}/{metric}": value for name, own in values.items() for metric, value in own.items()},
-        **{f"{split}/{metric}": mean_loss({n: own[metric] for n, own in values.items()}) for metric in _common(values)},
+        **{f"{split}/{metric}": _mean([own[metric] for own in values.values()]) for metric in _common(values)},
         **{f"{split}/{name}": float(metric.compute()) for name, metric in together.items()},
     }
+
+
+def _mean(values: Iterable[float]) -> float:
+    """Of those that are defined: a class that no image contains says nothing of the others."""
+    defined = [value for value in values if not math.isnan(value)]
+    return math.fsum(defined) / len(defined) if defined else math.nan
 
 
 def _common(values: Mapping[str, Mapping[str, float]]) -> list[str]:
