@@ -27,14 +27,14 @@ class MTLTrainable(Trainable):
 
     ``outcome`` is ``running``, ``completed`` or ``diverged``. A diverged trial reports no metric and is done: nothing
     non-finite ever reaches scheduler or searcher. Checkpoints are exact, and taken as often as they cost at most 3 % of
-    the training time.
+    the training time. With ``test``, the last result carries ``test/...`` of the best weights.
     """
 
     strategy: str | None = None
 
-    def setup(self, config: dict[str, Any], shared: SharedProblem | None = None) -> None:
+    def setup(self, config: dict[str, Any], shared: SharedProblem | None = None, *, test: bool = False) -> None:
         """Build everything for ``config``, a flat trial config."""
-        self._shared = shared
+        self._shared, self._test = shared, test
         self._begin(config)
 
     def _begin(self, config: dict[str, Any]) -> None:
@@ -60,6 +60,7 @@ class MTLTrainable(Trainable):
         return {
             **record,
             **self.trainer.summary(),
+            **(self.trainer.test_best() if finished and self._test else {}),
             "best": best.record[objective] if best is not None else None,
             OUTCOME: "completed" if finished else "running",
             "done": finished,
@@ -68,7 +69,8 @@ class MTLTrainable(Trainable):
 
     def _over(self, outcome: str, reason: str) -> dict[str, Any]:
         """The last result of a trial that need not be tried again: the same config would end the same way."""
-        return {OUTCOME: outcome, "reason": reason, "epoch": self.trainer.epoch, "done": True}
+        spent = {"updates": self.trainer.updates, "seconds": self.trainer.seconds}
+        return {OUTCOME: outcome, "reason": reason, "epoch": self.trainer.epoch, **spent, "done": True}
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
         """The best weights, and everything."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tune_mtl.best import BestTrial, best, trials
+    from tune_mtl.confirm import confirm
     from tune_mtl.core.data import Batch, Data, DatasetData, TensorData
     from tune_mtl.core.errors import UserError
     from tune_mtl.core.model import MultiTaskModel
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from tune_mtl.core.problem import Problem
     from tune_mtl.core.task import Task
     from tune_mtl.problems.registry import load_problem
+    from tune_mtl.report import report
+    from tune_mtl.report.write import Report, paper_claims
     from tune_mtl.search import SearchResult, resume, search
     from tune_mtl.strategies.base import Strategy
     from tune_mtl.strategies.make import make_strategy
@@ -30,6 +33,7 @@ _HOMES = {
     "Objective": "tune_mtl.core.objective",
     "PathLength": "tune_mtl.training.path",
     "Problem": "tune_mtl.core.problem",
+    "Report": "tune_mtl.report.write",
     "SearchResult": "tune_mtl.search",
     "Strategy": "tune_mtl.strategies.base",
     "Task": "tune_mtl.core.task",
@@ -37,8 +41,11 @@ _HOMES = {
     "TrialResult": "tune_mtl.training.trial",
     "UserError": "tune_mtl.core.errors",
     "best": "tune_mtl.best",
+    "confirm": "tune_mtl.confirm",
     "load_problem": "tune_mtl.problems.registry",
     "make_strategy": "tune_mtl.strategies.make",
+    "paper_claims": "tune_mtl.report.write",
+    "report": "tune_mtl.report",
     "resume": "tune_mtl.search",
     "search": "tune_mtl.search",
     "train": "tune_mtl.training.trial",
@@ -54,6 +61,7 @@ __all__ = [
     "Objective",
     "PathLength",
     "Problem",
+    "Report",
     "SearchResult",
     "Strategy",
     "Task",
@@ -61,8 +69,11 @@ __all__ = [
     "TrialResult",
     "UserError",
     "best",
+    "confirm",
     "load_problem",
     "make_strategy",
+    "paper_claims",
+    "report",
     "resume",
     "search",
     "train",

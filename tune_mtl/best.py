@@ -4,7 +4,7 @@ import json
 import shlex
 import statistics
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -121,17 +121,22 @@ def best_by_strategy(name: str, *, tracking_uri: str | None = None) -> dict[str,
     """The best trial of each strategy that has one, the best strategy first."""
     uri, of, parent = find_search(name, tracking_uri)
     objective = Objective.parse(parent.data.tags[names.OBJECTIVE])
+    return best_of_runs(search_runs(of, [parent.info.experiment_id], name, "trial"), objective, uri)
+
+
+def best_of_runs(runs: "Iterable[Run]", objective: Objective, uri: str) -> dict[str, BestTrial]:
+    """The best trial of each strategy among ``runs``, the best strategy first."""
     metric = names.best_metric(objective.metric)
     configs: dict[str, list[Run]] = {}
-    for run in search_runs(of, [parent.info.experiment_id], name, "trial"):
+    for run in runs:
         if run.data.tags.get(names.OUTCOME) in names.RANKED and metric in run.data.metrics:
             configs.setdefault(_without_seed(run), []).append(run)
-    most = max((len(runs) for runs in configs.values()), default=0)
+    most = max((len(same) for same in configs.values()), default=0)
     winners: dict[str, BestTrial] = {}
-    for runs in configs.values():
-        if len(runs) < most:
+    for same in configs.values():
+        if len(same) < most:
             continue
-        candidate = _candidate(runs, metric, objective, uri)
+        candidate = _candidate(same, metric, objective, uri)
         held = winners.get(candidate.config["strategy"])
         if held is None or objective.better(candidate.value, held.value):
             winners[candidate.config["strategy"]] = candidate
@@ -188,8 +193,11 @@ def all_searches(of: "MlflowClient") -> "dict[str, Run]":
     return {run.data.tags[names.SEARCH]: run for run in runs}
 
 
-def trials(name: str, *, tracking_uri: str | None = None) -> "pd.DataFrame":
-    """One row per trial: ``trial_id``, ``outcome``, ``run_id``, the config, and the last value of every metric."""
+def trials(name: str, *, tracking_uri: str | None = None, kind: str = "trial") -> "pd.DataFrame":
+    """One row per trial: ``trial_id``, ``outcome``, ``run_id``, the config, and the last value of every metric.
+
+    ``kind="confirm"`` gives the runs that confirmed the winners instead.
+    """
     import pandas as pd
 
     _, of, parent = find_search(name, tracking_uri)
@@ -201,7 +209,7 @@ def trials(name: str, *, tracking_uri: str | None = None) -> "pd.DataFrame":
             **json.loads(run.data.tags[names.CONFIG]),
             **run.data.metrics,
         }
-        for run in search_runs(of, [parent.info.experiment_id], name, "trial")
+        for run in search_runs(of, [parent.info.experiment_id], name, kind)
     ]
     frame = pd.DataFrame(rows)
     return frame.sort_values("trial_id", ignore_index=True) if rows else frame

@@ -1,12 +1,8 @@
 """The command line: parses, calls the API, prints. Loads torch only for commands that train."""
 
 import json
-import os
-import re
 import shlex
 import sys
-import time
-from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -17,6 +13,7 @@ from tune_mtl.core.errors import UserError
 from tune_mtl.problems.registry import problems as known_problems
 from tune_mtl.strategies.optimizers import optimizers
 from tune_mtl.strategies.registry import registry, with_groups
+from tune_mtl.terminal.values import assignment, new_folder, number, read_config
 
 app = typer.Typer(
     name="tune-mtl",
@@ -76,14 +73,14 @@ def train(
     """
     flags = dict(locals())
     given = {
-        **(_read_config(config) if config else {}),
-        **dict(_assignment(text) for text in set_ or []),
-        **{name: _number(value) for name, value in flags.items() if name not in _NOT_CONFIG and value is not None},
+        **(read_config(config) if config else {}),
+        **dict(assignment(text) for text in set_ or []),
+        **{name: number(value) for name, value in flags.items() if name not in _NOT_CONFIG and value is not None},
         **({} if data is None else {"problem_data": str(data.absolute())}),
     }
     if resume and out is None:
         raise UserError("--resume needs --out DIR, the folder of the run to go on with.")
-    folder = out or _new_folder(problem, given)
+    folder = out or new_folder(problem, given)
 
     from tune_mtl.terminal.training import TrainingScreen
     from tune_mtl.training.trial import train as run
@@ -178,6 +175,14 @@ def search(
     ] = None,
     samples: Annotated[str | None, typer.Option(metavar="NUMBER", help="In all. Default 8 per strategy.")] = None,
     max_epochs: Annotated[str | None, typer.Option(metavar="NUMBER", help="Per trial.")] = None,
+    budget: Annotated[
+        str | None, typer.Option(help="What a trial's length is counted in: epochs (default), updates, seconds.")
+    ] = None,
+    max_updates: Annotated[
+        str | None,
+        typer.Option(metavar="NUMBER", help="Per trial, with --budget updates. Default: the most any takes."),
+    ] = None,
+    max_seconds: Annotated[str | None, typer.Option(metavar="NUMBER", help="Per trial, with --budget seconds.")] = None,
     seed: Annotated[str | None, typer.Option(metavar="NUMBER", help="Of trials and searcher. Default 0.")] = None,
     metric: Annotated[str | None, typer.Option(help="The objective: name[:min|max].")] = None,
     time_budget: Annotated[
@@ -190,6 +195,11 @@ def search(
     storage: Annotated[str | None, typer.Option(help="Folder or URI that all nodes share.")] = None,
     tracking_uri: Annotated[str | None, typer.Option(help="The MLflow store. Default: mlflow.db in ./runs.")] = None,
     data: Annotated[Path | None, typer.Option(help=_DATA)] = None,
+    confirm: Annotated[
+        str | None,
+        typer.Option(metavar="SEEDS", help="Then train the winners again on so many fresh seeds. paper: 3, else 0."),
+    ] = None,
+    report: Annotated[bool, typer.Option(help="Write the page at the end.")] = True,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would run, with time and disk.")] = False,
 ) -> None:
     """Search the best strategy, group count and learning rate; every trial is tracked in MLflow.
@@ -197,11 +207,11 @@ def search(
     Example: tune-mtl search multidigits --strategies sus,ius,io --samples 24
     """
     flags = dict(locals())
-    given = {key: _number(value) for key, value in flags.items() if key not in _NOT_SETTINGS and value is not None}
+    given = {key: number(value) for key, value in flags.items() if key not in _NOT_SETTINGS and value is not None}
     given |= {key: value for key, value in (("lr", lr), ("groups", groups)) if value is not None}
     if strategies is not None:
         given["strategies"] = tuple(part.strip() for part in strategies.split(",") if part.strip())
-    given["fixed"] = dict(_assignment(text) for text in set_ or [])
+    given["fixed"] = dict(assignment(text) for text in set_ or [])
     given["fixed"] |= {} if data is None else {"problem_data": str(data.absolute())}
 
     from tune_mtl.terminal import searching as screen
@@ -235,6 +245,53 @@ def _finish(result: Any) -> None:
     screen.show_result(result)
     if not result.complete:
         raise typer.Exit(130)
+
+
+@app.command()
+def confirm(
+    name: Annotated[str, typer.Argument(help="Of a finished search.")],
+    seeds: Annotated[int, typer.Option(help="On how many fresh seeds.")] = 3,
+    address: Annotated[str | None, typer.Option(help="Of another Ray cluster than before.")] = None,
+    storage: Annotated[str | None, typer.Option(help="Where its folder is now, if it was moved.")] = None,
+    tracking_uri: Annotated[str | None, typer.Option(help="The MLflow store.")] = None,
+) -> None:
+    """Train the winners of a search in full on fresh seeds and test them; the report is written anew.
+
+    Interrupted? The same command goes on. What is there already is not run again.
+    """
+    from tune_mtl.confirm import confirm as run
+    from tune_mtl.terminal import searching as screen
+
+    written = run(name, seeds=seeds, address=address, storage=storage, tracking_uri=tracking_uri)
+    if written is None:
+        typer.echo(f"interrupted. To go on: tune-mtl confirm {name} --seeds {seeds}", err=True)
+        raise typer.Exit(130)
+    screen.show_report(written)
+
+
+@app.command()
+def report(
+    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Of one or more searches.")],
+    out: Annotated[Path | None, typer.Option(help="Folder. Default: reports/NAME in ./runs.")] = None,
+    tracking_uri: Annotated[str | None, typer.Option(help="The MLflow store.")] = None,
+) -> None:
+    """Write the report of a search: one page, with its tables and figures as files beside it."""
+    from tune_mtl.report.write import write_report
+    from tune_mtl.terminal import searching as screen
+
+    screen.show_report(write_report(*names, out=out, tracking_uri=tracking_uri))
+
+
+@app.command()
+def claims(
+    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Of one or more searches.")],
+    tracking_uri: Annotated[str | None, typer.Option(help="The MLflow store.")] = None,
+) -> None:
+    """Check the paper's claims on a search: holds, does not hold, or cannot tell, with the numbers."""
+    from tune_mtl.report.write import paper_claims
+    from tune_mtl.terminal import searching as screen
+
+    screen.show_claims(paper_claims(*names, tracking_uri=tracking_uri))
 
 
 @app.command()
@@ -310,50 +367,6 @@ def main() -> NoReturn:
 def _fail(message: str) -> int:
     typer.echo(f"error: {message}", err=True)
     return 2
-
-
-def _new_folder(problem: str, given: dict[str, Any]) -> Path:
-    """A folder of its own for a run that was not given one."""
-    home = Path(os.environ.get("TUNE_MTL_HOME", "runs"))
-    parts = (problem.replace(":", "-"), given.get("strategy", "run"), time.strftime("%Y%m%d-%H%M%S"), str(os.getpid()))
-    return home / "train" / "-".join(re.sub(r"[^A-Za-z0-9_.-]", "_", str(part)) for part in parts)
-
-
-def _read_config(path: Path) -> dict[str, Any]:
-    """Config values from a JSON or YAML file; of a result.json its config."""
-    import yaml
-
-    try:
-        content = yaml.safe_load(path.read_text())
-    except OSError as error:
-        raise UserError(f"--config {path} cannot be read: {error.strerror}.") from None
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        raise UserError(f"--config {path} is neither JSON nor YAML: {' '.join(str(error).split())}") from None
-    if isinstance(content, dict) and isinstance(content.get("config"), dict):
-        content = content["config"]
-    if not isinstance(content, dict):
-        raise UserError(f"--config {path} must hold key: value pairs, got {type(content).__name__}.")
-    return {key: _number(value) for key, value in content.items()}
-
-
-def _assignment(text: str) -> tuple[str, Any]:
-    """``key=value``, the value read as JSON where it is JSON, else as text."""
-    key, equals, value = text.partition("=")
-    if not key or not equals:
-        raise UserError(f"--set {text!r} must be KEY=VALUE.")
-    try:
-        return key, json.loads(value)
-    except (ValueError, RecursionError):
-        return key, _number(value)
-
-
-def _number(value: Any) -> Any:
-    """The number a text stands for (to YAML, ``1e-3`` is a text), else the text."""
-    for kind in (int, float):
-        if isinstance(value, str):
-            with suppress(ValueError):
-                return kind(value)
-    return value
 
 
 if __name__ == "__main__":

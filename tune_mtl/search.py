@@ -1,47 +1,41 @@
 """A search: a space, a searcher, a scheduler, resources, tracking - put together on Ray Tune."""
 
 import logging
-import os
-import socket
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import ray
-import torch
-from ray import tune
-from ray.tune.logger import JsonLoggerCallback
-
-from trainables.base import TRIAL, MTLTrainable
-from trainables.sharing import SharedProblem
 from tune_mtl.best import BestTrial, all_searches, best_by_strategy, trials
+from tune_mtl.confirm import confirm_search
 from tune_mtl.core.callable_module import make_callable
-from tune_mtl.core.data import TensorData
 from tune_mtl.core.errors import UserError
 from tune_mtl.core.options import build
 from tune_mtl.core.problem import Problem
 from tune_mtl.problems.registry import load_problem
-from tune_mtl.searching.halving import FairHalving, RungKeeper
-from tune_mtl.searching.manage import SETTINGS, saved_settings
+from tune_mtl.report.write import Report, write_report
+from tune_mtl.searching.cluster import Cluster, logged_to
+from tune_mtl.searching.facts import problem_facts
+from tune_mtl.searching.halving import FairHalving
+from tune_mtl.searching.manage import saved_settings
 from tune_mtl.searching.plan import Plan
+from tune_mtl.searching.running import Trials, make_tracker
 from tune_mtl.searching.screen import Screen
 from tune_mtl.searching.settings import Settings
 from tune_mtl.searching.suggest import FairSearcher
 from tune_mtl.tracking import names
-from tune_mtl.tracking.callback import Tracker
 from tune_mtl.tracking.store import check_name, client, reachable
-from tune_mtl.training.checkpoint import digest, write_json
-from tune_mtl.training.trial import environment
+from tune_mtl.training.checkpoint import write_json
 
 if TYPE_CHECKING:
     import pandas as pd
 
+logger = logging.getLogger(__name__)
+
 LOG = "search.log"
-_RETRIES = 2
-_REACH_SECONDS = 10
+PAPER_CONFIRMATIONS = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,8 +47,10 @@ class SearchResult:
         best: The best trial, or None if none ended well.
         best_by_strategy: The same for each strategy that has one.
         counts: Trials by outcome.
-        complete: Whether all trials that were asked for have ended; else ``tune_mtl.resume(name)`` goes on.
+        complete: Whether all trials that were asked for have ended, confirmation included; else
+            ``tune_mtl.resume(name)`` goes on.
         folder: Checkpoints and log.
+        report: The page and its answer, unless it was not asked for.
     """
 
     name: str
@@ -64,6 +60,7 @@ class SearchResult:
     complete: bool
     folder: Path
     tracking_uri: str = field(repr=False)
+    report: Report | None = None
 
     def trials(self) -> "pd.DataFrame":
         """One row per trial."""
@@ -76,7 +73,7 @@ def plan_search(problem: str | Problem, **options: Any) -> Plan:
     loaded = load_problem(problem, given.get("fixed"))
     name = problem if isinstance(problem, str) else loaded.name
     if given.get("space") == "paper":
-        given = {"algorithm": "grid", "scheduler": "none", **given}
+        given = {"algorithm": "grid", "scheduler": "none", "confirm": PAPER_CONFIRMATIONS, **given}
     given.setdefault("name", f"{loaded.name}-{time.strftime('%Y%m%d-%H%M%S')}")
     return Plan.make(loaded, build(Settings, {"problem": name, **given}))
 
@@ -95,6 +92,9 @@ def search(
     balance: str | None = None,
     samples: int | None = None,
     max_epochs: int | None = None,
+    budget: str | None = None,
+    max_updates: int | None = None,
+    max_seconds: float | None = None,
     seed: int | None = None,
     seeds: Sequence[int] | None = None,
     metric: str | None = None,
@@ -105,6 +105,8 @@ def search(
     address: str | None = None,
     storage: str | None = None,
     tracking_uri: str | None = None,
+    confirm: int | None = None,
+    report: bool | None = None,
 ) -> SearchResult:
     """Search the best strategy, group count and learning rate for ``problem``.
 
@@ -122,6 +124,10 @@ def search(
             ``none``: strategy is one more dimension, and the comparison is not fair.
         samples: Trials in all; default 8 per strategy, or the whole grid.
         max_epochs: Per trial; default: the problem's.
+        budget: What a trial's length is counted in, by early stopping too: ``epochs`` (default); ``updates``: every
+            strategy may take as many optimizer steps as the one that takes most of them in its epochs; ``seconds``.
+        max_updates: With ``budget="updates"``: that many instead.
+        max_seconds: With ``budget="seconds"``: how many.
         seed: Of the trials and of the searcher.
         seeds: Of a grid, which runs every config on each; default: the space's.
         metric: The objective, ``name[:min|max]``; default: the problem's.
@@ -131,6 +137,9 @@ def search(
         address: Of a Ray cluster; default: a local one, started and stopped with the search.
         storage: Folder or URI that all nodes share; default: ``ray`` in the home.
         tracking_uri: The MLflow store; default: ``MLFLOW_TRACKING_URI``, else ``mlflow.db`` in the home.
+        confirm: On how many fresh seeds the best config of each strategy is trained again, in full, and tested;
+            default: 3 with the space ``paper``, else none. See :func:`tune_mtl.confirm`.
+        report: Write the page at the end; default: yes.
 
     Raises:
         UserError: for anything that cannot be, before any trial starts.
@@ -141,52 +150,33 @@ def search(
     _check_unused(plan)
     plan.check_strategies()
     plan.check_disk()
-    with _Cluster(plan.settings, own_module=":" in plan.settings.problem):
+    settings = plan.settings
+    with Cluster(settings, own_module=":" in settings.problem):
         searcher = FairSearcher(
             plan.space,
             plan.objective,
-            algorithm=plan.settings.algorithm,
+            algorithm=settings.algorithm,
             samples=plan.total,
-            seed=plan.settings.seed,
-            balanced=plan.settings.balance == "strategy",
+            seed=settings.seed,
+            balanced=settings.balance == "strategy",
             constant=plan.constant,
             tasks=len(plan.problem.tasks),
+            counts=plan.budget.counts,
         )
         halving = FairHalving(
-            plan.space.strategies if plan.settings.scheduler == "asha" else None,
+            plan.space.strategies if settings.scheduler == "asha" else None,
             plan.objective,
-            epochs=plan.epochs,
-            grace=plan.grace,
-            balanced=plan.settings.balance == "strategy",
-            time_budget=plan.settings.time_budget,
+            counts=plan.budget.counts,
+            length=plan.budget.length,
+            grace=plan.budget.grace,
+            balanced=settings.balance == "strategy",
+            time_budget=settings.time_budget,
         )
-        screen = Screen(plan.settings.name, plan.objective, plan.space.strategies, plan.total)
-        tracker = Tracker(
-            plan.tracking_uri, plan.settings.problem, plan.settings.name, plan.varied, environment_tags(plan)
-        )
-        tuner = tune.Tuner(
-            _trainable(plan),
-            tune_config=tune.TuneConfig(
-                search_alg=searcher,
-                scheduler=halving,
-                num_samples=-1,
-                max_concurrent_trials=plan.settings.concurrency,
-                reuse_actors=True,
-                trial_name_creator=_trial_name,
-                trial_dirname_creator=_trial_name,
-            ),
-            run_config=tune.RunConfig(
-                name=plan.settings.name,
-                storage_path=plan.storage,
-                callbacks=[tracker, RungKeeper(halving), screen, JsonLoggerCallback()],  # type: ignore[no-untyped-call]
-                failure_config=tune.FailureConfig(max_failures=_RETRIES),
-                checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=True, num_to_keep=2),
-                verbose=0,
-            ),
-        )
+        screen = Screen(settings.name, plan.objective, plan.space.strategies, plan.total)
+        running = Trials.make(plan, plan.folder, searcher, halving, make_tracker(plan, "trial"), screen)
         plan.folder.mkdir(parents=True, exist_ok=True)
-        write_json(plan.folder / SETTINGS, plan.settings.model_dump(mode="json"))
-        return _fit(plan, tuner, halving, tracker, screen)
+        write_json(plan.folder / names.SETTINGS_FILE, settings.model_dump(mode="json"))
+        return _finish(plan, running)
 
 
 def resume(
@@ -214,42 +204,43 @@ def resume(
     settings = saved_settings(check_name(name), storage, tracking_uri).model_copy(update=changes)
     plan = Plan.make(load_problem(problem or settings.problem, settings.fixed), settings)
     reachable(plan.tracking_uri)
-    with _Cluster(settings, own_module=":" in settings.problem):
-        if not (plan.folder / "tuner.pkl").exists():
+    with Cluster(settings, own_module=":" in settings.problem):
+        if not Trials.exist(plan.folder):
             raise UserError(
                 f"search '{name}' was stopped before its first trial: tune-mtl rm {name}, then start again."
             )
-        tuner = tune.Tuner.restore(str(plan.folder), _trainable(plan), resume_errored=False)
-        assert tuner._local_tuner is not None
-        halving = tuner._local_tuner._tune_config.scheduler
-        assert isinstance(halving, FairHalving)
-        callbacks = tuner._local_tuner._run_config.callbacks or []
-        tracker = next(callback for callback in callbacks if isinstance(callback, Tracker))
-        screen = next(callback for callback in callbacks if isinstance(callback, Screen))
-        return _fit(plan, tuner, halving, tracker, screen)
+        return _finish(plan, Trials.restore(plan, plan.folder))
 
 
-def _fit(plan: Plan, tuner: tune.Tuner, scheduler: FairHalving, tracker: Tracker, screen: Screen) -> SearchResult:
+def _finish(plan: Plan, running: Trials) -> SearchResult:
+    """Run the trials; then confirmation and the report, if they are asked for."""
+    with logged_to(plan.folder / LOG):
+        result = _run(plan, running)
+        if result.complete and plan.settings.confirm and result.best is not None:
+            result = replace(result, complete=confirm_search(plan, plan.settings.confirm))
+        if result.complete and plan.settings.report:
+            result = replace(result, report=_report(plan))
+    return result
+
+
+def _run(plan: Plan, running: Trials) -> SearchResult:
     settings = plan.settings
     parent_tags = {names.OBJECTIVE: str(plan.objective), names.PROBLEM: settings.problem}
-    with _logged_to(plan.folder / LOG):
-        tracker.open(settings.model_dump(mode="json"), parent_tags)
-        screen.open()
-        complete = False
-        try:
-            grid = tuner.fit()
-            ended = sum(trial.status in ("TERMINATED", "ERROR") for trial in grid._experiment_analysis.trials)
-            complete = ended >= plan.total or scheduler.time_is_up
-        finally:
-            screen.close()
-            tracker.flush()
-            winners = best_by_strategy(settings.name, tracking_uri=plan.tracking_uri)
-            overall = _best_of(winners)
-            table = trials(settings.name, tracking_uri=plan.tracking_uri)
-            best_tags = {} if overall is None else {names.BEST_RUN: overall.run_id}
-            tracker.close(
-                complete=complete, tags=best_tags, table=table, best=None if overall is None else overall.config
-            )
+    files = {names.SETTINGS_FILE: settings.model_dump(mode="json"), names.FACTS_FILE: problem_facts(plan)}
+    running.tracker.open(parent_tags, files)
+    complete = False
+    try:
+        complete = running.run()
+    finally:
+        winners = best_by_strategy(settings.name, tracking_uri=plan.tracking_uri)
+        overall = _best_of(winners)
+        table = trials(settings.name, tracking_uri=plan.tracking_uri)
+        running.tracker.close(
+            complete=complete,
+            tags={} if overall is None else {names.BEST_RUN: overall.run_id},
+            table=table,
+            best=None if overall is None else overall.config,
+        )
     return SearchResult(
         name=settings.name,
         best=overall,
@@ -261,22 +252,21 @@ def _fit(plan: Plan, tuner: tune.Tuner, scheduler: FairHalving, tracker: Tracker
     )
 
 
+def _report(plan: Plan) -> Report | None:
+    """The page; whatever goes wrong with it, the search is done."""
+    try:
+        return write_report(plan.settings.name, tracking_uri=plan.tracking_uri)
+    except Exception:
+        logger.exception("the report could not be written; try tune-mtl report %s", plan.settings.name)
+        return None
+
+
 def _best_of(winners: Mapping[str, BestTrial]) -> BestTrial | None:
     best: BestTrial | None = None
     for trial in winners.values():
         if best is None or trial.objective.better(trial.value, best.value):
             best = trial
     return best
-
-
-def _trainable(plan: Plan) -> Any:
-    shared = SharedProblem.put(plan.problem, plan.settings.problem, plan.settings.fixed)
-    resources = {"cpu": plan.settings.cpus_per_trial, "gpu": plan.settings.gpus_per_trial}
-    return tune.with_resources(tune.with_parameters(MTLTrainable, shared=shared), resources)
-
-
-def _trial_name(trial: Any) -> str:
-    return f"trial_{trial.config[TRIAL]}"
 
 
 def _check_unused(plan: Plan) -> None:
@@ -286,99 +276,6 @@ def _check_unused(plan: Plan) -> None:
         raise UserError(
             f"search '{name}' exists already: tune-mtl resume {name} goes on with it, or choose another --name."
         )
-
-
-def environment_tags(plan: Plan) -> dict[str, str]:
-    """Versions and device, for every run."""
-    device = torch.device("cuda" if plan.settings.gpus_per_trial else "cpu")
-    found = environment(device if torch.cuda.is_available() else torch.device("cpu"))
-    found |= {"ray": ray.__version__, "data": data_fingerprint(plan.problem)}
-    return {f"tune_mtl.{key}": value for key, value in found.items()}
-
-
-def data_fingerprint(problem: Problem) -> str:
-    """Tells one training and validation set from another: content where it is tensors, else kind and size."""
-    parts = []
-    for split in ("train", "val"):
-        data = problem.data(split)
-        if isinstance(data, TensorData):
-            parts.append(digest(tuple(data.everything))[:12])
-        elif getattr(data, "fingerprint", None):
-            parts.append(data.fingerprint)  # type: ignore[union-attr]
-        elif data is not None:
-            parts.append(f"{type(data).__name__}-{len(data)}")
-    return "/".join(parts)
-
-
-class _Cluster:
-    """Ray for the duration of a search: the one that runs already, one at an address, or a local one of our own."""
-
-    def __init__(self, settings: Settings, *, own_module: bool) -> None:
-        self._settings, self._own_module = settings, own_module
-        self._ours = False
-
-    def __enter__(self) -> None:
-        os.environ.setdefault("TUNE_DISABLE_STRICT_METRIC_CHECKING", "1")
-        os.environ.setdefault("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", "1")
-        os.environ.setdefault("TUNE_GLOBAL_CHECKPOINT_S", "2")
-        os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")
-        if ray.is_initialized():
-            return
-        quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": True}
-        address = self._settings.address
-        try:
-            if address is None:
-                ray.init(include_dashboard=False, _node_ip_address="127.0.0.1", **quiet)
-            else:
-                _check_address(address)
-                ship = {"working_dir": str(Path.cwd()), "excludes": ["runs", ".venv", ".git"]}
-                ray.init(address, runtime_env=ship if self._own_module else None, **quiet)
-        except (ConnectionError, RuntimeError, ValueError) as error:
-            where = address or "the local machine"
-            raise UserError(f"Ray at {where} cannot be used: {str(error).splitlines()[0]}") from None
-        self._ours = True
-
-    def __exit__(self, *_: object) -> None:
-        if self._ours:
-            ray.shutdown()
-
-
-def _check_address(address: str) -> None:
-    """Refuse an address where nobody listens, within seconds."""
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    if not port.isdigit():
-        return
-    try:
-        socket.create_connection((host, int(port)), timeout=_REACH_SECONDS).close()
-    except OSError as error:
-        raise UserError(f"Ray address {address} does not answer ({error}). Is the cluster running?") from None
-
-
-class _logged_to:  # noqa: N801 - reads like a function
-    """Sends what Ray, Optuna and MLflow have to say to a file, off the screen."""
-
-    _LOGGERS = ("ray", "optuna", "mlflow", "tune_mtl")
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def __enter__(self) -> None:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        self._handler = logging.FileHandler(self._path)
-        self._handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
-        self._before = {}
-        for name in self._LOGGERS:
-            logger = logging.getLogger(name)
-            self._before[name] = (logger.handlers[:], logger.propagate)
-            logger.handlers[:] = [self._handler]
-            logger.propagate = False
-
-    def __exit__(self, *_: object) -> None:
-        for name, (handlers, propagate) in self._before.items():
-            logger = logging.getLogger(name)
-            logger.handlers[:] = handlers
-            logger.propagate = propagate
-        self._handler.close()
 
 
 make_callable(__name__)

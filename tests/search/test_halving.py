@@ -10,7 +10,7 @@ from tune_mtl.searching.halving import FairHalving, RungKeeper
 
 
 def make(*, balanced=True, strategies=("sus", "io")) -> FairHalving:
-    return FairHalving(strategies, Objective("val/loss"), epochs=9, grace=1, balanced=balanced)
+    return FairHalving(strategies, Objective("val/loss"), length=9, grace=1, balanced=balanced)
 
 
 def play(halving, strategy, values, start=0):

@@ -21,6 +21,8 @@ class FairHalving(FIFOScheduler):
 
     Args:
         strategies: Who gets rungs; trials of one strategy compete among themselves only. None: nobody is stopped.
+        counts: What of a result the rungs count: ``epoch``, ``updates`` or ``seconds``.
+        length, grace: Of them: a whole trial, and what every trial gets before it can be stopped.
         balanced: Whether each strategy has its own rungs (else all share one set).
         time_budget: Seconds, from the first trial's start, after which trials end at their next evaluation and no other
             starts. Ray's own budget cuts trials off without a last checkpoint or an outcome.
@@ -31,8 +33,9 @@ class FairHalving(FIFOScheduler):
         strategies: tuple[str, ...] | None,
         objective: Objective,
         *,
-        epochs: int,
-        grace: int,
+        counts: str = "epoch",
+        length: float,
+        grace: float,
         balanced: bool,
         time_budget: float | None = None,
     ) -> None:
@@ -43,11 +46,11 @@ class FairHalving(FIFOScheduler):
         keys = () if strategies is None else strategies if balanced else ("",)
         self.rungs = {
             key: ASHAScheduler(
-                time_attr="epoch",
+                time_attr=counts,
                 metric=objective.metric,
                 mode=objective.mode,
-                max_t=epochs,
-                grace_period=min(grace, epochs),
+                max_t=length,  # type: ignore[arg-type]  # seconds need not be whole
+                grace_period=grace,  # type: ignore[arg-type]
                 reduction_factor=REDUCTION,
             )
             for key in keys

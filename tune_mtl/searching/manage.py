@@ -15,11 +15,16 @@ from tune_mtl.core.options import build
 from tune_mtl.searching.settings import Settings
 from tune_mtl.tracking import names
 from tune_mtl.tracking.runs import search_runs
-from tune_mtl.tracking.store import artifact_root, check_name, client, reachable, searches_folder, tracking_uri
+from tune_mtl.tracking.store import (
+    artifact_root,
+    check_name,
+    client,
+    reachable,
+    report_folder,
+    searches_folder,
+    tracking_uri,
+)
 from tune_mtl.training.trial import read_json
-
-SETTINGS = "search.json"
-"""A search's settings: in its folder, and an artifact of its run."""
 
 
 @dataclass(frozen=True)
@@ -58,25 +63,26 @@ def saved_settings(name: str, storage: str | None, given_uri: str | None) -> Set
         UserError: if there is no such search.
     """
     folder = (searches_folder() if storage is None else Path(storage)) / name
-    if (folder / SETTINGS).exists():
-        return build(Settings, read_json(folder / SETTINGS))
+    if (folder / names.SETTINGS_FILE).exists():
+        return build(Settings, read_json(folder / names.SETTINGS_FILE))
     _, of, parent = find_search(name, given_uri)
     with tempfile.TemporaryDirectory() as scratch:
-        return build(Settings, read_json(Path(of.download_artifacts(parent.info.run_id, SETTINGS, scratch))))
+        return build(Settings, read_json(Path(of.download_artifacts(parent.info.run_id, names.SETTINGS_FILE, scratch))))
 
 
 def remove(name: str, given_uri: str | None = None) -> int:
-    """Delete the runs of a search and its folder; returns how many runs.
+    """Delete the runs of a search, its folder and its report; returns how many runs.
 
     Raises:
         UserError: if there is no such search.
     """
     _, of, parent = find_search(check_name(name), given_uri)
     storage = saved_settings(name, None, given_uri).storage
-    runs = [parent, *search_runs(of, [parent.info.experiment_id], name, "trial")]
+    runs = [parent, *(run for kind in names.KINDS for run in search_runs(of, [parent.info.experiment_id], name, kind))]
     for run in runs:
         of.delete_run(run.info.run_id)
     shutil.rmtree((searches_folder() if storage is None else Path(storage)) / name, ignore_errors=True)
+    shutil.rmtree(report_folder(name), ignore_errors=True)
     return len(runs)
 
 

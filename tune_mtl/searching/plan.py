@@ -4,7 +4,7 @@ import math
 import os
 import shutil
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +30,30 @@ from tune_mtl.training.trainer import Diverged, Trainer, check_metric
 
 DEFAULT_TRIALS_PER_STRATEGY = 8
 _KEPT_CHECKPOINTS = 2
+_GRACE = 1 / 6
+"""The share of a whole trial that every trial gets before it can be stopped."""
+_NO_LIMIT = 100_000
+"""Epochs, where the clock decides."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How much a trial may train, and what of it early stopping and the searcher count.
+
+    Attributes:
+        counts: The name in a trial's results: ``epoch``, ``updates`` or ``seconds``.
+        length: How many of them a whole trial takes.
+        grace: How many before it can be stopped.
+        config: What a trial's config says of it.
+    """
+
+    counts: str
+    length: float
+    grace: float
+    config: Mapping[str, Any]
+
+    def __str__(self) -> str:
+        return f"{self.length:g} {'epochs' if self.counts == 'epoch' else self.counts}"
 
 
 @dataclass(frozen=True)
@@ -41,7 +65,7 @@ class Plan:
     space: Space
     objective: Objective
     constant: Mapping[str, Any]
-    epochs: int
+    budget: "Budget"
 
     @classmethod
     def make(cls, problem: Problem, settings: Settings) -> "Plan":
@@ -69,21 +93,23 @@ class Plan:
             **({} if settings.max_epochs is None else {"epochs": settings.max_epochs}),
             **({} if settings.metric is None else {"metric": settings.metric}),
         }
-        config = None
+        configs = []
         for strategy in space.strategies:
             first = next(space.grid(strategy))
-            config = resolve(problem, {**base, **first}, settings.problem)
-            check_metric(problem, config)
+            configs.append(resolve(problem, {**base, **first}, settings.problem))
+            check_metric(problem, configs[-1])
             if "groups" in space.of(strategy):
                 for groups in space.of(strategy)["groups"].points():
-                    resolve(problem, {**base, **first, "groups": groups}, settings.problem)
-        assert config is not None
+                    configs.append(resolve(problem, {**base, **first, "groups": groups}, settings.problem))
+        budget = make_budget(problem, settings, configs)
+        for each in configs:
+            config = resolve(problem, {**each.as_dict(), **budget.config}, settings.problem)
         searched = {
             name for strategy in space.strategies for name in (*space.of(strategy), "strategy", "seed", "groups")
         }
         constant = {key: value for key, value in config.as_dict().items() if key not in searched}
         constant = {key: value for key, value in constant.items() if key in Config.model_fields}
-        return cls(settings, problem, space, config.objective, constant, config.epochs)
+        return cls(settings, problem, space, config.objective, constant, budget)
 
     @property
     def total(self) -> int:
@@ -126,11 +152,6 @@ class Plan:
             if len(dimension.points()) > 1
         ]
         return tuple(dict.fromkeys(["strategy", "lr", "groups", "seed", *searched]))
-
-    @property
-    def grace(self) -> int:
-        """Epochs that every trial gets before it can be stopped."""
-        return max(int(self.constant.get("evaluate_every", 1)), math.ceil(self.epochs / 6))
 
     def completed(self, chosen: Mapping[str, Any]) -> dict[str, Any]:
         """A suggestion as a complete config."""
@@ -190,6 +211,34 @@ class Plan:
             )
 
 
+def make_budget(problem: Problem, settings: Settings, configs: Sequence[Config]) -> Budget:
+    """The budget of every trial.
+
+    Counted in updates, everybody may take as many as the config that takes most of them within its epochs; so SUS may
+    see the data several times as often.
+    """
+    epochs = configs[0].epochs
+    if settings.budget == "seconds":
+        assert settings.max_seconds is not None
+        passes = settings.max_epochs or _NO_LIMIT
+        limit = {"max_seconds": settings.max_seconds, "epochs": passes}
+        return Budget("seconds", settings.max_seconds, settings.max_seconds * _GRACE, limit)
+    if settings.budget == "updates":
+        per_epoch = mini_batches_per_epoch(problem, configs[0])
+        steps = [config.updates_per_batch(len(problem.tasks)) for config in configs]
+        most = settings.max_updates or epochs * per_epoch * max(steps)
+        limit = {"max_updates": most, "epochs": math.ceil(most / per_epoch)}
+        return Budget("updates", most, most * _GRACE, limit)
+    grace = min(epochs, max(configs[0].evaluate_every, math.ceil(epochs * _GRACE)))
+    return Budget("epoch", epochs, grace, {"epochs": epochs})
+
+
+def mini_batches_per_epoch(problem: Problem, config: Config) -> int:
+    """How many; at least one."""
+    data = problem.data("train")
+    return max(1, (0 if data is None else len(data)) // config.batch_size)
+
+
 @dataclass(frozen=True)
 class Measured:
     """What a search will cost: seconds of one trial, bytes on disk in all."""
@@ -223,7 +272,7 @@ def measure(plan: Plan, *, whole_period: bool) -> Measured:
         started = time.monotonic()
         with suppress(_Enough, Diverged):
             trainer.run_period(stop)
-        seconds = (time.monotonic() - started) * trainer.config.epochs / max(1, trainer.epoch)
+        seconds = (time.monotonic() - started) / (trainer.progress or 1.0)
         size, weights = (_bytes(state) for state in (trainer.state_dict(), trainer.strategy.model.state_dict()))
         trainer.close()
     torch.set_num_threads(threads)

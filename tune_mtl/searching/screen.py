@@ -54,6 +54,11 @@ class Screen(Callback):
             self._live.stop()
 
     @property
+    def total(self) -> int:
+        """How many trials there are to be."""
+        return self._total
+
+    @property
     def _done(self) -> int:
         return sum(self._outcomes.values())
 

@@ -24,6 +24,9 @@ class Settings(Options):
     balance: Literal["strategy", "none"] = "strategy"
     samples: _Positive | None = None
     max_epochs: _Positive | None = None
+    budget: Literal["epochs", "updates", "seconds"] = "epochs"
+    max_updates: _Positive | None = None
+    max_seconds: Annotated[float, Field(gt=0)] | None = None
     seed: Annotated[int, Field(ge=0)] = 0
     seeds: tuple[Annotated[int, Field(ge=0)], ...] | None = None
     metric: str | None = None
@@ -34,9 +37,15 @@ class Settings(Options):
     address: str | None = None
     storage: str | None = None
     tracking_uri: str | None = None
+    confirm: Annotated[int, Field(ge=0, le=1000)] = 0
+    report: bool = True
 
     @model_validator(mode="after")
     def _sensible(self) -> Self:
         if self.algorithm == "grid" and self.balance == "none":
             raise ValueError("balance='none' needs an algorithm that chooses strategies: optuna or random")
+        if self.max_updates is not None and self.budget != "updates":
+            raise ValueError(f"max_updates={self.max_updates} needs budget='updates'")
+        if (self.max_seconds is not None) != (self.budget == "seconds"):
+            raise ValueError("budget='seconds' and max_seconds, the training time of a trial, need each other")
         return self

@@ -26,8 +26,8 @@ class FairSearcher(Searcher):
     """Suggests configs and learns from results, with equal trials for every strategy.
 
     A trial's identity is its ordinal, assigned with the suggestion: a suggestion that a crash lost is made again under
-    the same one. What ends early is told to Optuna as pruned at its last epoch, what diverged as pruned with NaN, what
-    crashed as failed: low and full fidelity are never mixed.
+    the same one. What ends early is told to Optuna as pruned at what it reached of its budget, what diverged as pruned
+    with NaN, what crashed as failed: low and full fidelity are never mixed.
     """
 
     def __init__(
@@ -41,10 +41,11 @@ class FairSearcher(Searcher):
         balanced: bool,
         constant: Mapping[str, Any],
         tasks: int,
+        counts: str = "epoch",
     ) -> None:
         super().__init__(metric=objective.metric, mode=objective.mode)
         self._space, self._objective, self._constant = space, objective, dict(constant)
-        self._tasks = tasks
+        self._tasks, self._counts = tasks, counts
         self._issued = 0
         self._live: dict[str, tuple[str, optuna.Trial]] = {}
         self._grid = interleaved_grid(space) if algorithm == "grid" else None
@@ -94,7 +95,7 @@ class FairSearcher(Searcher):
         if error or not result or result.get(OUTCOME) == "failed":
             study.tell(trial, state=TrialState.FAIL)
         elif result.get(OUTCOME) == "diverged":
-            trial.report(math.nan, int(result["epoch"]) + 1)
+            trial.report(math.nan, int(result[self._counts]) + 1)
             study.tell(trial, state=TrialState.PRUNED)
         else:
             self._report(trial, result)
@@ -104,12 +105,12 @@ class FairSearcher(Searcher):
                 study.tell(trial, state=TrialState.PRUNED)
 
     def _report(self, trial: optuna.Trial, result: Mapping[str, Any]) -> None:
-        value, epoch = result.get("best"), result.get("epoch")
-        if value is None or epoch is None:
+        value, reached = result.get("best"), result.get(self._counts)
+        if value is None or reached is None:
             return
         known = trial.study._storage.get_trial(trial._trial_id).intermediate_values
-        if int(epoch) not in known:
-            trial.report(float(value), int(epoch))
+        if int(reached) not in known:
+            trial.report(float(value), int(reached))
 
     def save(self, checkpoint_path: str) -> None:
         """Everything, for a resume."""

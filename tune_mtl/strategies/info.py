@@ -31,6 +31,8 @@ class StrategyInfo:
         shares_trunk: Whether tasks share weights; path statistics exist only then.
         options_record: The name of the record of its own options, in `strategies.options`.
         forwards, backwards: Passes through the trunk.
+        updates: Steps of the optimizers; of strategies that regroup, at first.
+        joined_by: The option with which there is one step instead.
         states: Optimizer states over the trunk.
         memory: What it holds besides weights, gradients and optimizer states.
         differs_from_sus: Why a single task is not trained as SUS trains it; empty where it is.
@@ -51,6 +53,8 @@ class StrategyInfo:
     options_record: str = "NoOptions"
     forwards: str = "1"
     backwards: str = "1"
+    updates: str = "1"
+    joined_by: str | None = None
     states: str = "1"
     memory: str = "-"
     differs_from_sus: str = ""

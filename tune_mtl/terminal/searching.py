@@ -6,7 +6,11 @@ from typing import TYPE_CHECKING
 from tune_mtl.terminal.tables import console, number, table
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tune_mtl.best import BestTrial
+    from tune_mtl.report.claims import Claim
+    from tune_mtl.report.write import Report
     from tune_mtl.search import SearchResult
     from tune_mtl.searching.plan import Plan
 
@@ -28,7 +32,7 @@ def show_plan(plan: "Plan") -> None:
     at_once = settings.concurrency or plan.slots
     seconds = measured.seconds_per_trial * math.ceil(plan.total / at_once)
     console().print(
-        f"{plan.total} trials of at most {plan.epochs} epochs by {plan.objective},"
+        f"{plan.total} trials of at most {plan.budget} by {plan.objective},"
         f" algorithm {settings.algorithm}, scheduler {settings.scheduler}, balance {settings.balance}.\n"
         f"At most about {_duration(seconds)} with {at_once} at once"
         f" ({_duration(measured.seconds_per_trial)} for the slowest trial; early stopping saves on it),"
@@ -46,12 +50,38 @@ def show_result(result: "SearchResult") -> None:
     )
     _ranking(result.best_by_strategy)
     if result.best is not None:
-        screen.print(f"best: {describe(result.best)}\n\nnext:", soft_wrap=True)
+        screen.print(f"best: {describe(result.best)}", soft_wrap=True)
+    if result.report is not None:
+        show_report(result.report)
+    if result.best is not None:
+        screen.print("\nnext:")
+        if result.complete and not (result.report and result.report.confirmed):
+            screen.print(f"  tune-mtl confirm {result.name}      does it hold on fresh seeds?")
         screen.print(f"  tune-mtl best {result.name}      the best config, and the command that repeats it")
         screen.print("  tune-mtl ui      compare the trials in MLflow")
     if not result.complete:
         screen.print(f"  tune-mtl resume {result.name}      go on where it stopped")
     screen.print(f"log: {result.folder}/search.log", soft_wrap=True)
+
+
+def show_report(report: "Report") -> None:
+    """The answer, what is missing, and where the page is."""
+    screen = console()
+    for name, said in report.answers.items():
+        heading = f"{name}: " if len(report.answers) > 1 else ""
+        screen.print(f"\n{heading}{said.headline}", style="bold", soft_wrap=True)
+        for line in (*said.details, *(f"- {text}" for text in said.missing)):
+            screen.print(line, soft_wrap=True)
+    screen.print(f"\nthe whole report: {report.page}", soft_wrap=True)
+
+
+def show_claims(claims: "Sequence[Claim]") -> None:
+    """Verdict first, numbers below."""
+    screen = console()
+    for claim in claims:
+        screen.print(f"{claim.verdict:>13}  {claim.text}", soft_wrap=True)
+        for part in claim.numbers.split("; "):
+            screen.print(f"{'':13}    {part}", soft_wrap=True)
 
 
 def show_best(name: str, best: "BestTrial") -> None:

@@ -31,6 +31,7 @@ class Tracker(Callback):
         search: Names the parent run.
         varied: The config keys that differ between trials: they become params.
         tags: Versions, device, data fingerprint: on every run.
+        kind: ``trial``, or ``confirm``.
     """
 
     uri: str
@@ -38,22 +39,23 @@ class Tracker(Callback):
     search: str
     varied: tuple[str, ...]
     tags: dict[str, str] = field(default_factory=dict)
+    kind: str = "trial"
 
     def __getstate__(self) -> dict[str, Any]:
         return {key: value for key, value in self.__dict__.items() if key not in ("_recorder", "_runs")}
 
-    def open(self, settings: Mapping[str, Any], tags: Mapping[str, str]) -> str:
-        """Start delivering; returns the id of the search's run."""
-        self._runs = SearchRuns(self.uri, self.problem, self.search)
+    def open(self, tags: Mapping[str, str], files: Mapping[str, Mapping[str, Any]]) -> str:
+        """Start delivering; returns the id of the search's run. ``files``: JSON that a new one gets."""
+        self._runs = SearchRuns(self.uri, self.problem, self.search, self.kind)
         self._recorder = Recorder()
-        return self._runs.open_search({**self.tags, **tags}, settings)
+        return self._runs.open_search({**self.tags, **tags}, files)
 
     def flush(self) -> None:
         """Wait until everything is delivered."""
         self._recorder.close()
 
     def close(
-        self, *, complete: bool, tags: Mapping[str, str], table: "pd.DataFrame", best: Mapping[str, Any] | None
+        self, *, complete: bool, tags: Mapping[str, str], table: "pd.DataFrame", best: Mapping[str, Any] | None = None
     ) -> None:
         """End the search's run, with the table of its trials and its best config."""
         self._runs.close_search(complete=complete, tags=tags, table=table, best=best)

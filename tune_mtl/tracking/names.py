@@ -14,16 +14,32 @@ OBJECTIVE = "tune_mtl.objective"
 SETTINGS = "tune_mtl.settings"
 BEST_RUN = "tune_mtl.best_run"
 PROBLEM = "tune_mtl.problem"
+ROLE = "tune_mtl.role"
+COMMON_LR = "tune_mtl.common_lr"
+CONFIRMED = "tune_mtl.confirmed"
 PARENT = "mlflow.parentRunId"
 RUN_NAME = "mlflow.runName"
 NOTE = "mlflow.note.content"
+
+SETTINGS_FILE = "search.json"
+"""A search's settings: in its folder, and an artifact of its run."""
+
+FACTS_FILE = "problem.json"
+"""What a report has to know of the problem, an artifact of the search's run."""
+
+CONFIRM, EQUAL_UPDATES, COMMON_PATH = "confirm", "equal_updates", "path"
+"""Why a config is trained again: on fresh seeds; with as many updates as the one that takes most; for its path at the
+learning rate that all share."""
+
+KINDS = ("trial", "confirm")
+"""The kinds of runs under a search's run."""
 
 RANKED = ("completed", "stopped_early")
 """The outcomes that can win."""
 
 BEST_WEIGHTS = "best.pt"
 PER_EPOCH = ("train/", "val/", "path/total", "path/from_start", "updates", "seconds")
-ONCE = ("best/", "path/best_")
+ONCE = ("best/", "path/best_", "memory/", "test/")
 
 
 def experiment_name(problem: str) -> str:
@@ -44,6 +60,16 @@ def per_epoch(result: Mapping[str, Any]) -> dict[str, float]:
 def once(result: Mapping[str, Any]) -> dict[str, float]:
     """What of a result is said once of the whole trial."""
     return _numbers(result, ONCE)
+
+
+def rerun_id(role: str, strategy: str, seed: int) -> str:
+    """The trial id of a run that confirms; begins with its role."""
+    return f"{role}-{strategy}-{seed}"
+
+
+def role_of(trial_id: str) -> str:
+    """Of a run that confirms."""
+    return trial_id.partition("-")[0]
 
 
 def _numbers(result: Mapping[str, Any], prefixes: tuple[str, ...]) -> dict[str, float]:

@@ -18,11 +18,11 @@ _BATCH = {"metrics": 1000, "params": 100, "tags": 100}
 
 
 class SearchRuns:
-    """The runs of one search. Every call may be repeated: it finds what is already there."""
+    """The runs of one search, of one kind (``trial``, ``confirm``). Every call may be repeated."""
 
-    def __init__(self, uri: str, problem: str, search: str) -> None:
+    def __init__(self, uri: str, problem: str, search: str, kind: str = "trial") -> None:
         self._client = client(uri)
-        self._search = search
+        self._search, self._kind = search, kind
         self._experiment = experiment_id(self._client, names.experiment_name(problem), uri)
         self._trials: dict[str, str] = {}
         self._logged: dict[str, int] = {}
@@ -33,13 +33,15 @@ class SearchRuns:
         """The id of the experiment, for addresses."""
         return self._experiment
 
-    def open_search(self, tags: Mapping[str, str], settings: Mapping[str, Any]) -> str:
-        """The parent run, made or opened again; returns its id."""
-        found = self._find(names.KIND, "search")
+    def open_search(self, tags: Mapping[str, str], files: Mapping[str, Mapping[str, Any]]) -> str:
+        """The parent run, made (with ``files``) or opened again; returns its id."""
+        parents = search_runs(self._client, [self._experiment], self._search, "search")
+        found = parents[0] if parents else None
         if found is None:
             everything = {names.SEARCH: self._search, names.KIND: "search", **tags}
             found = self._client.create_run(self._experiment, run_name=self._search, tags=everything)
-            self._client.log_dict(found.info.run_id, dict(settings), "search.json")
+            for file, content in files.items():
+                self._client.log_dict(found.info.run_id, dict(content), file)
         self._parent = str(found.info.run_id)
         self._client.update_run(self._parent, status="RUNNING")
         for run in self._children():
@@ -59,12 +61,14 @@ class SearchRuns:
             self._client.delete_run(run_id)
         tags = {
             names.SEARCH: self._search,
-            names.KIND: "trial",
+            names.KIND: self._kind,
             names.TRIAL_ID: trial,
             names.CONFIG: text,
             names.PARENT: self._parent or "",
         }
         label = f"{trial} {config['strategy']}"
+        if self._kind == "confirm":
+            label, tags[names.ROLE] = trial, names.role_of(trial)
         run_id = self._client.create_run(self._experiment, run_name=label, tags=tags).info.run_id
         self._client.log_batch(run_id, params=[Param(key, _text(value)) for key, value in varied.items()])
         self._trials[trial] = run_id
@@ -110,17 +114,13 @@ class SearchRuns:
                 self._client.set_terminated(run.info.run_id, "KILLED")
         for key, value in tags.items():
             self._client.set_tag(self._parent, key, value)
-        self._client.log_text(self._parent, table.to_csv(index=False), "trials.csv")
+        self._client.log_text(self._parent, table.to_csv(index=False), f"{self._kind}s.csv")
         if best is not None:
             self._client.log_dict(self._parent, dict(best), "best_config.json")
         self._client.set_terminated(self._parent, "FINISHED" if complete else "KILLED")
 
     def _children(self) -> list[Run]:
-        return search_runs(self._client, [self._experiment], self._search, "trial")
-
-    def _find(self, key: str, value: str) -> Run | None:
-        found = search_runs(self._client, [self._experiment], self._search, value)
-        return found[0] if found and key == names.KIND else None
+        return search_runs(self._client, [self._experiment], self._search, self._kind)
 
     def _last_step(self, run: Run) -> int:
         logged = [name for name in run.data.metrics if name.startswith("train/")]

@@ -26,6 +26,11 @@ def searches_folder() -> Path:
     return home() / "ray"
 
 
+def report_folder(name: str) -> Path:
+    """Where a search's report goes if nobody says otherwise."""
+    return home() / "reports" / name
+
+
 def check_name(name: str) -> str:
     """``name`` if it can name a folder and nothing outside it.
 
@@ -79,6 +84,7 @@ def client(uri: str) -> "MlflowClient":
 
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "3")
     os.environ.setdefault("GIT_PYTHON_REFRESH", "quiet")
+    os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
     for name in ("mlflow", "alembic"):
         logging.getLogger(name).setLevel(logging.ERROR)
     from mlflow import MlflowClient

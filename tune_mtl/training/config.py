@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import math
 import os
 from collections.abc import Collection, Mapping
 from typing import Annotated, Any, Literal
@@ -14,6 +15,7 @@ from tune_mtl.core.objective import Objective
 from tune_mtl.core.options import Options, ShareOfRun, build, flat_names, read_options
 from tune_mtl.core.problem import Problem
 from tune_mtl.problems.registry import PROBLEM
+from tune_mtl.strategies.info import count
 from tune_mtl.strategies.make import check_groups_allowed, check_learning_rate, option_owners
 from tune_mtl.strategies.optimizers import optimizer_info, optimizers
 from tune_mtl.strategies.registry import registry, strategy_info
@@ -21,6 +23,10 @@ from tune_mtl.strategies.schedules import schedules
 
 _Positive = Annotated[int, Field(ge=1, lt=2**31)]
 _MODEL = "model_"
+_NUMBERS = (
+    "lr", "groups", "seed", "batch_size", "eval_batch_size", "epochs", "evaluate_every", "max_updates", "max_seconds",
+    "threads",
+)  # fmt: skip
 
 
 class Config(Options):
@@ -38,6 +44,8 @@ class Config(Options):
         eval_batch_size: Samples per evaluation batch.
         epochs: Passes over the training set.
         evaluate_every: Epochs between evaluations; the last epoch is always evaluated.
+        max_updates: Optimizer steps after which the trial is over, in the middle of an epoch too, if that is sooner.
+        max_seconds: Likewise seconds of training and evaluation. Wall-clock time does not repeat exactly.
         threads: CPU threads; they change the last bits of results.
         metric: The objective, ``name:min|max``.
         device: ``auto`` (CUDA if there is one), ``cpu``, ``cuda``, ``cuda:1``.
@@ -59,6 +67,8 @@ class Config(Options):
     eval_batch_size: _Positive = 256
     epochs: _Positive = 10
     evaluate_every: _Positive = 1
+    max_updates: _Positive | None = None
+    max_seconds: Annotated[float, Field(gt=0)] | None = None
     threads: Annotated[int, Field(ge=1, le=4096)] = 1
     metric: str = "val/loss:min"
     device: str = "auto"
@@ -71,7 +81,7 @@ class Config(Options):
     @model_validator(mode="before")
     @classmethod
     def _no_booleans_as_numbers(cls, values: Any) -> Any:
-        for name in ("lr", "groups", "seed", "batch_size", "eval_batch_size", "epochs", "evaluate_every", "threads"):
+        for name in _NUMBERS:
             if isinstance(values.get(name), bool):
                 raise ValueError(f"{name}={values[name]} must be a number")
         return values
@@ -94,6 +104,21 @@ class Config(Options):
         """Keyword arguments of ``problem.model``."""
         return {key.removeprefix(_MODEL): value for key, value in self.options.items() if key.startswith(_MODEL)}
 
+    def mini_batches(self, per_epoch: int, tasks: int) -> int:
+        """How many the trial takes: what schedules and options that are shares of a run go by."""
+        whole = self.epochs * per_epoch
+        if self.max_updates is None:
+            return whole
+        return min(whole, math.ceil(self.max_updates / self.updates_per_batch(tasks)))
+
+    def updates_per_batch(self, tasks: int) -> int:
+        """Optimizer steps per mini-batch, with ``tasks`` tasks."""
+        info = strategy_info(self.strategy)
+        if info.joined_by is not None and self.options.get(f"{info.name}_{info.joined_by}"):
+            return 1
+        groups = len(self.groups) if isinstance(self.groups, list) else self.groups
+        return count(info.updates, tasks, groups or tasks)
+
     def strategy_options_for(self, mini_batches: int) -> dict[str, Any]:
         """Flat options of ``make_strategy``, for a run of so many mini-batches."""
         owners = option_owners(strategy_info(self.strategy), self.optimizer, self.schedule)
@@ -105,10 +130,11 @@ class Config(Options):
         return length | {key: value for key, value in self.options.items() if not key.startswith((_MODEL, PROBLEM))}
 
     def as_dict(self) -> dict[str, Any]:
-        """One flat JSON object; ``groups`` only where the strategy has them."""
+        """One flat JSON object; ``groups`` only where the strategy has them, limits only where there are any."""
         values = self.model_dump(mode="json", exclude={"options"})
-        if values["groups"] is None:
-            del values["groups"]
+        absent = [key for key in ("groups", "max_updates", "max_seconds") if values[key] is None]
+        for key in absent:
+            del values[key]
         return values | dict(self.options)
 
 
@@ -152,7 +178,24 @@ def resolve(problem: Problem, given: Mapping[str, Any], name: str | None = None)
     if config.compile and not info.compiles:
         raise UserError(f"strategy '{info.name}' cannot be compiled: its masks move while it trains. Drop --compile.")
     _check_options(problem, config)
+    _check_length(config)
     return config
+
+
+def _check_length(config: Config) -> None:
+    """Refuse what depends on the length of a run that only the clock knows."""
+    if config.max_seconds is None:
+        return
+    if config.schedule != "constant":
+        raise UserError(
+            f"schedule '{config.schedule}' needs to know a run's length: it cannot be used with max_seconds."
+        )
+    for option in strategy_info(config.strategy).options.marked(ShareOfRun):
+        if f"{config.strategy}_{option}" not in config.options:
+            raise UserError(
+                f"option '{config.strategy}_{option}' is a share of a run's length, which max_seconds leaves open:"
+                f" give it in mini-batches, --set {config.strategy}_{option}=1000."
+            )
 
 
 def _without_options_of_others(flat: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import torch
 from tune_mtl.core.data import Batch, Data
 from tune_mtl.core.errors import UserError, did_you_mean
 from tune_mtl.core.model import MultiTaskModel
+from tune_mtl.core.nested import tensors
 from tune_mtl.core.problem import Problem
 from tune_mtl.core.seeds import generator, global_state, isolated, seed_everything, set_global_state
 from tune_mtl.strategies.base import labelled_rows
@@ -80,7 +81,7 @@ class Trainer:
             seed=config.seed,
             schedule=config.schedule,
             autocast=torch.bfloat16 if config.precision == "bf16" else None,
-            **config.strategy_options_for(config.epochs * self._batches_per_epoch),
+            **config.strategy_options_for(config.mini_batches(self._batches_per_epoch, len(problem.tasks))),
         )
         if config.compile:
             self.strategy.compile()
@@ -98,8 +99,13 @@ class Trainer:
 
     @property
     def finished(self) -> bool:
-        """Whether all epochs are done."""
-        return self.epoch >= self.config.epochs
+        """Whether all epochs are done, or a limit is reached."""
+        return self.epoch >= self.config.epochs or self._spent
+
+    @property
+    def _spent(self) -> bool:
+        most, longest = self.config.max_updates, self.config.max_seconds
+        return (most is not None and self.updates >= most) or (longest is not None and self._seconds >= longest)
 
     def run_period(self, after_batch: Callable[[], None] | None = None) -> Record:
         """Train up to the next evaluation, evaluate, and return the record.
@@ -127,6 +133,8 @@ class Trainer:
             self._seconds = before + time.perf_counter() - started
             if self._mini_batch % _CHECK_EVERY == 0:
                 self._check_divergence()
+            if self._spent:
+                break
             if after_batch is not None and self._mini_batch < len(order):
                 after_batch()
         self._check_divergence()
@@ -159,6 +167,21 @@ class Trainer:
         """Optimizer steps taken."""
         return self.strategy.updates
 
+    @property
+    def seconds(self) -> float:
+        """Of training and evaluation, over all sessions."""
+        return self._seconds
+
+    @property
+    def progress(self) -> float:
+        """The share of the trial that is done, from 0 to 1."""
+        limits = (
+            (self.epoch, self.config.epochs),
+            (self.updates, self.config.max_updates),
+            (self._seconds, self.config.max_seconds),
+        )
+        return min(1.0, max(done / limit for done, limit in limits if limit is not None))
+
     def _keep_if_best(self, record: Record) -> None:
         objective = self.config.objective
         if objective.metric not in record:
@@ -180,15 +203,22 @@ class Trainer:
         return values
 
     def test_best(self) -> Record:
-        """Put the best weights in place and evaluate them once on the test split."""
+        """Evaluate the best weights once on the test split; the trainer is left as it was."""
         if self.best is None:
             return {}
+        last = {name: tensor.clone() for name, tensor in self.strategy.model.state_dict().items()}
         self.strategy.model.load_state_dict(self.best.weights)
-        return self.evaluate("test")
+        values = self.evaluate("test")
+        self.strategy.model.load_state_dict(last)
+        return values
 
     def summary(self) -> Record:
         """What is said once of a whole trial: the best epoch, its validation values and its path, and the cost."""
-        values: Record = {"updates": self.updates, "seconds": self._seconds}
+        values: Record = {
+            "updates": self.updates,
+            "seconds": self._seconds,
+            "memory/optimizer_mib": self._optimizer_bytes / 2**20,
+        }
         if self.best is None:
             return values
         record = self.best.record
@@ -202,6 +232,12 @@ class Trainer:
                 "path/best_ratio": total / shortest if shortest else math.nan,
             }
         return values
+
+    @property
+    def _optimizer_bytes(self) -> int:
+        """What the optimizers remember: moments, over all of a strategy's optimizers."""
+        remembered = (state for optimizer in self.strategy.optimizers for state in optimizer.state.values())
+        return sum(tensor.numel() * tensor.element_size() for state in remembered for tensor in tensors(state))
 
     def close(self) -> None:
         """Let go of the optimizers' hooks, so that everything can be freed."""

@@ -1,0 +1,102 @@
+"""Does it hold? The winners of a search, trained in full on fresh seeds and tested once."""
+
+import hashlib
+import json
+
+from tune_mtl.best import trials
+from tune_mtl.core.callable_module import make_callable
+from tune_mtl.core.errors import UserError
+from tune_mtl.core.problem import Problem
+from tune_mtl.problems.registry import load_problem
+from tune_mtl.report.evidence import Evidence
+from tune_mtl.report.write import Report, write_report
+from tune_mtl.searching.cluster import Cluster, logged_to
+from tune_mtl.searching.halving import FairHalving
+from tune_mtl.searching.manage import saved_settings
+from tune_mtl.searching.plan import Plan
+from tune_mtl.searching.reruns import Listed, plan_reruns
+from tune_mtl.searching.running import Trials, make_tracker
+from tune_mtl.searching.screen import Screen
+from tune_mtl.tracking import names
+from tune_mtl.tracking.store import check_name, reachable
+
+LOG = "confirm.log"
+DEFAULT_SEEDS = 3
+
+
+def confirm(
+    name: str,
+    *,
+    seeds: int = DEFAULT_SEEDS,
+    address: str | None = None,
+    storage: str | None = None,
+    tracking_uri: str | None = None,
+    problem: Problem | None = None,
+) -> Report | None:
+    """Train the best config of each strategy of search ``name`` in full, on seeds that the search never saw.
+
+    Nobody is stopped early, task groups are drawn anew, and each run's best epoch (by validation) is evaluated once on
+    the test split. Besides, the winners that take fewer optimizer steps than another are trained once more with as many
+    as that one, and all at one learning rate for their paths. What is there already is not run again; interrupted, the
+    same call goes on.
+
+    Args:
+        name: Of a finished search.
+        seeds: How many.
+        address, storage, tracking_uri, problem: As for :func:`tune_mtl.resume`.
+
+    Returns:
+        The report, written anew; None if it was interrupted.
+
+    Raises:
+        UserError: if there is no such search, or no trial of it has ended well.
+    """
+    if seeds < 1:
+        raise UserError(f"seeds={seeds} must be at least 1.")
+    given = {"address": address, "storage": storage, "tracking_uri": tracking_uri}
+    changes = {key: value for key, value in given.items() if value is not None}
+    settings = saved_settings(check_name(name), storage, tracking_uri).model_copy(update=changes)
+    plan = Plan.make(load_problem(problem or settings.problem, settings.fixed), settings)
+    reachable(plan.tracking_uri)
+    with Cluster(settings, own_module=":" in settings.problem), logged_to(plan.folder / LOG):
+        if not confirm_search(plan, seeds):
+            return None
+    return write_report(name, tracking_uri=plan.tracking_uri)
+
+
+def confirm_search(plan: Plan, seeds: int) -> bool:
+    """Confirm the winners of ``plan``'s search, on a Ray that runs; returns whether all runs have ended."""
+    settings = plan.settings
+    evidence = Evidence.read(settings.name, plan.tracking_uri)
+    if not evidence.winners:
+        raise UserError(f"search '{settings.name}' has no trial that ended well: there is nothing to confirm.")
+    reruns = plan_reruns(plan, evidence, seeds)
+    ended = {run.trial_id: dict(run.config) for run in evidence.reruns if run.outcome in ("completed", "diverged")}
+    due = [rerun for rerun in reruns if ended.get(rerun.trial_id) != dict(rerun.config)]
+    planned = json.dumps([(rerun.trial_id, dict(rerun.config)) for rerun in reruns], sort_keys=True)
+    folder = plan.folder / f"confirm-{hashlib.sha256(planned.encode()).hexdigest()[:8]}"
+    if not due:
+        return True
+    if Trials.exist(folder):
+        running = Trials.restore(plan, folder, test=True, retry=True)
+    else:
+        halving = FairHalving(None, plan.objective, length=1, grace=1, balanced=False)
+        screen = Screen(f"{settings.name}, confirming", plan.objective, tuple(evidence.winners), len(due))
+        running = Trials.make(plan, folder, Listed(due), halving, make_tracker(plan, "confirm"), screen, test=True)
+    running.tracker.open({}, {})
+    complete = False
+    try:
+        complete = running.run()
+    finally:
+        tags = {names.COMMON_LR: repr(evidence.common_lr)}
+        if complete:
+            tags[names.CONFIRMED] = str(seeds)
+        running.tracker.close(
+            complete=complete,
+            tags=tags,
+            table=trials(settings.name, tracking_uri=plan.tracking_uri, kind="confirm"),
+        )
+    return complete
+
+
+make_callable(__name__)

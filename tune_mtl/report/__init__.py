@@ -1,0 +1,18 @@
+"""From MLflow to a page: statistics, tables, figures, claims. Reads runs, trains nothing, needs no torch."""
+
+from typing import TYPE_CHECKING, Any
+
+from tune_mtl.core.callable_module import make_callable
+
+if TYPE_CHECKING:
+    from tune_mtl.report.write import Report
+
+
+def report(*names: str, **options: Any) -> "Report":
+    """Write the report of one or more searches; see :func:`tune_mtl.report.write.write_report`."""
+    from tune_mtl.report.write import write_report
+
+    return write_report(*names, **options)
+
+
+make_callable(__name__)

@@ -1,0 +1,229 @@
+"""What a search left in MLflow, read once: everything that a report says comes from here."""
+
+import json
+import math
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tune_mtl.best import BestTrial, best_of_runs, find_search
+from tune_mtl.core.errors import UserError
+from tune_mtl.core.objective import Objective
+from tune_mtl.strategies.registry import registry
+from tune_mtl.tracking import names
+from tune_mtl.tracking.runs import search_runs
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities import Run
+
+
+@dataclass(frozen=True)
+class Trained:
+    """One run: a trial of the search, or one that confirms it."""
+
+    run_id: str
+    trial_id: str
+    role: str
+    outcome: str
+    config: Mapping[str, Any]
+    metrics: Mapping[str, float]
+
+    @classmethod
+    def of(cls, run: "Run") -> "Trained":
+        """From MLflow; a run that has not ended is ``running``, or ``interrupted``."""
+        state = "running" if run.info.status == "RUNNING" else "interrupted"
+        tags = run.data.tags
+        return cls(
+            run.info.run_id,
+            tags[names.TRIAL_ID],
+            tags.get(names.ROLE, ""),
+            tags.get(names.OUTCOME, state),
+            json.loads(tags[names.CONFIG]),
+            dict(run.data.metrics),
+        )
+
+    @property
+    def strategy(self) -> str:
+        """Its name."""
+        return str(self.config["strategy"])
+
+    @property
+    def groups(self) -> int | None:
+        """How many."""
+        groups = self.config.get("groups")
+        return len(groups) if isinstance(groups, list) else groups
+
+    @property
+    def lr(self) -> float:
+        """Learning rate."""
+        return float(self.config["lr"])
+
+    @property
+    def variant(self) -> str:
+        """Strategy and groups: ``io (4 groups)``."""
+        return variant(self.strategy, self.groups)
+
+    @property
+    def ranked(self) -> bool:
+        """Whether it ended in a way that counts."""
+        return self.outcome in names.RANKED
+
+
+def variant(strategy: str, groups: int | None) -> str:
+    """``io (4 groups)``; a strategy without groups by its name."""
+    return strategy if groups is None else f"{strategy} ({groups} group{'s' if groups > 1 else ''})"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """A search, as MLflow has it.
+
+    Attributes:
+        name: Of the search.
+        problem: As configs name it.
+        objective: What decided.
+        settings: What was asked for.
+        facts: What the search knew of the problem; see `searching.facts`.
+        trials: Of the search, in their order.
+        reruns: Those that confirm, by role.
+        winners: The best trial of each strategy, the best first.
+        state: ``complete``, ``running`` or ``interrupted``.
+        tags: Of the search's run.
+        run_id: Of the search's run.
+    """
+
+    name: str
+    problem: str
+    objective: Objective
+    settings: Mapping[str, Any]
+    facts: Mapping[str, Any]
+    trials: Sequence[Trained]
+    reruns: Sequence[Trained]
+    winners: Mapping[str, BestTrial]
+    state: str
+    tags: Mapping[str, str]
+    run_id: str
+    client: "MlflowClient" = field(repr=False)
+    _histories: dict[tuple[str, str], dict[int, float]] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def read(cls, name: str, tracking_uri: str | None = None) -> "Evidence":
+        """All there is about search ``name``.
+
+        Raises:
+            UserError: if there is no such search.
+        """
+        uri, of, parent = find_search(name, tracking_uri)
+        objective = Objective.parse(parent.data.tags[names.OBJECTIVE])
+        runs = search_runs(of, [parent.info.experiment_id], name, "trial")
+        reruns = search_runs(of, [parent.info.experiment_id], name, "confirm")
+        return cls(
+            name=name,
+            problem=parent.data.tags.get(names.PROBLEM, ""),
+            objective=objective,
+            settings=_artifact(of, parent, names.SETTINGS_FILE),
+            facts=_artifact(of, parent, names.FACTS_FILE),
+            trials=sorted(map(Trained.of, runs), key=lambda run: run.trial_id),
+            reruns=sorted(map(Trained.of, reruns), key=lambda run: run.trial_id),
+            winners=best_of_runs(runs, objective, uri),
+            state={"FINISHED": "complete", "RUNNING": "running"}.get(parent.info.status, "interrupted"),
+            tags=dict(parent.data.tags),
+            run_id=parent.info.run_id,
+            client=of,
+        )
+
+    @property
+    def quality(self) -> str:
+        """The objective's name without its split: ``relative_loss``."""
+        return self.objective.metric.removeprefix("val/")
+
+    @cached_property
+    def strategies(self) -> list[str]:
+        """Those that were searched: the winners in their order, then the others."""
+        tried = [*(self.settings.get("strategies") or ()), *(run.strategy for run in self.trials)]
+        return list(dict.fromkeys([*self.winners, *tried]))
+
+    @property
+    def tasks(self) -> list[str]:
+        """Their names."""
+        return list(self.facts.get("tasks", ()))
+
+    def mode(self, metric: str) -> str | None:
+        """Which way ``metric`` (without its split) is better."""
+        known: Mapping[str, str | None] = self.facts.get("metrics", {})
+        return known.get(metric, "min" if "loss" in metric else None)
+
+    def confirmed(self, role: str, strategy: str | None = None) -> list[Trained]:
+        """Runs of a role that ended well, in the order of their seeds."""
+        found = [run for run in self.reruns if run.role == role and run.outcome == "completed"]
+        chosen = [run for run in found if strategy in (None, run.strategy)]
+        return sorted(chosen, key=lambda run: int(run.config["seed"]))
+
+    def history(self, run: Trained, metric: str) -> dict[int, float]:
+        """A metric's value at each evaluated epoch."""
+        key = (run.run_id, metric)
+        if key not in self._histories:
+            logged = self.client.get_metric_history(run.run_id, metric) if metric in run.metrics else []
+            self._histories[key] = {int(point.step): float(point.value) for point in logged}
+        return self._histories[key]
+
+    @cached_property
+    def common_lr(self) -> float | None:
+        """The learning rate at which paths are compared: the one that does best overall.
+
+        Of those that every strategy has tried, the one with the best mean over strategies of each one's best there;
+        where there is none, that of the best trial.
+        """
+        if names.COMMON_LR in self.tags:
+            return float(self.tags[names.COMMON_LR])
+        metric, sign = names.best_metric(self.objective.metric), 1 if self.objective.mode == "min" else -1
+        reached: dict[float, dict[str, list[float]]] = {}
+        for run in self.trials:
+            if run.ranked and metric in run.metrics and shares_trunk(run.strategy):
+                reached.setdefault(run.lr, {}).setdefault(run.strategy, []).append(sign * run.metrics[metric])
+        sharing = {run.strategy for run in self.trials if shares_trunk(run.strategy)}
+        everyone = {lr: values for lr, values in reached.items() if values.keys() == sharing}
+        if everyone:
+            return min(everyone, key=lambda lr: math.fsum(min(values) for values in everyone[lr].values()))
+        return float(next(iter(self.winners.values())).config["lr"]) if self.winners else None
+
+    def paths(self) -> dict[str, list[Trained]]:
+        """By variant, the whole runs at the common learning rate, on the same seeds; empty where there are none."""
+        lr = self.common_lr
+        whole = [run for run in self.reruns if run.role in (names.COMMON_PATH, names.CONFIRM)]
+        if self.settings.get("scheduler") == "none":
+            whole = [*self.trials]
+        found = _by_variant(
+            run for run in whole if run.lr == lr and run.outcome == "completed" and "path/best_total" in run.metrics
+        )
+        order = {strategy: index for index, strategy in enumerate(registry)}
+        return dict(sorted(found.items(), key=lambda item: (order[item[1][0].strategy], item[1][0].groups or 0)))
+
+
+def shares_trunk(strategy: str) -> bool:
+    """Whether a strategy has a shared trunk, and so a path."""
+    return registry[strategy].shares_trunk
+
+
+def _by_variant(runs: Iterable[Trained]) -> dict[str, list[Trained]]:
+    """Runs by strategy and groups, each config's own options aside: the first seen of a seed counts."""
+    found: dict[str, dict[int, Trained]] = {}
+    for run in runs:
+        found.setdefault(run.variant, {}).setdefault(int(run.config["seed"]), run)
+    return {name: [runs[seed] for seed in sorted(runs)] for name, runs in found.items()}
+
+
+def _artifact(of: "MlflowClient", parent: "Run", file: str) -> dict[str, Any]:
+    """A JSON artifact of the search's run; empty for searches that have none."""
+    with tempfile.TemporaryDirectory() as scratch:
+        try:
+            content = json.loads(Path(of.download_artifacts(parent.info.run_id, file, scratch)).read_text())
+        except (UserError, OSError, ValueError):
+            return {}
+        except Exception:  # each artifact store has its own way to say that there is no such file
+            return {}
+    return dict(content)

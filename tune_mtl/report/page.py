@@ -1,0 +1,143 @@
+"""One self-contained page: no network, light and dark, on a phone and in print."""
+
+import html
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tune_mtl.report.answer import Answer
+from tune_mtl.report.drawing import Drawing
+from tune_mtl.report.evidence import Evidence
+from tune_mtl.report.tables import Table
+
+STYLE = Path(__file__).with_name("page.css").read_text()
+
+
+@dataclass(frozen=True)
+class Section:
+    """What a page says of one search."""
+
+    evidence: Evidence
+    answer: Answer
+    tables: Sequence[Table]
+    drawings: Sequence[Drawing]
+    command: str
+
+
+def page(sections: Sequence[Section], claims: Table | None) -> str:
+    """The whole document."""
+    searches = ", ".join(section.evidence.name for section in sections)
+    body = "".join(_section(section, several=len(sections) > 1) for section in sections)
+    about_claims = "" if claims is None else _claims(claims)
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<link rel="icon" href="data:,">\n'
+        f"<title>{html.escape(searches)} - tune-mtl</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
+        f"<main>\n{body}{about_claims}</main>\n"
+        "<footer class=soft>Written by tune-mtl from its MLflow runs. Tables and figures are beside this page as CSV,"
+        " LaTeX, Markdown, PDF, SVG and PNG.</footer>\n</body>\n</html>\n"
+    )
+
+
+def _claims(table: Table) -> str:
+    """A list: the numbers are too long for a table's cells."""
+    items = "".join(
+        f"<li><strong>{html.escape(verdict.text)}</strong>: {html.escape(claim.text)}"
+        f"<p class=note>{html.escape(numbers.text)}</p></li>\n"
+        for claim, verdict, numbers in table.rows
+    )
+    notes = "".join(f"<p class=note>{html.escape(note)}</p>" for note in table.notes)
+    return f"<h2 id=claims>{html.escape(table.title)}</h2>\n<ul class=claims>{items}</ul>{notes}"
+
+
+def _section(section: Section, *, several: bool) -> str:
+    evidence, said = section.evidence, section.answer
+    strategies = ", ".join(evidence.strategies) or "no strategy yet"
+    problem = evidence.problem or "this problem"
+    question = f"Which optimisation strategy, how many task groups, at which learning rate - for {problem}?"
+    details = "".join(f"<p>{html.escape(text)}</p>" for text in said.details)
+    missing = ""
+    if said.missing:
+        items = "".join(f"<li>{html.escape(text)}</li>" for text in said.missing)
+        missing = (
+            "<section class=missing aria-label='What is missing'><p><strong>What is missing</strong></p>"
+            f"<ul>{items}</ul></section>\n"
+        )
+    tables = "".join(table.html() for table in section.tables)
+    figures = "".join(_figure(drawing, evidence.name) for drawing in section.drawings)
+    heading = f"<p class=soft>{html.escape(evidence.name)}</p>" if several else ""
+    return (
+        f"<header>{heading}<h1>{html.escape(question)}</h1>\n"
+        f"<p class=soft>Search {html.escape(evidence.name)}: {len(evidence.trials)} trials of"
+        f" {html.escape(strategies)}, judged by {html.escape(str(evidence.objective))}.</p></header>\n"
+        f"<section class=answer aria-label='The answer'><p>{html.escape(said.headline)}</p>{details}</section>\n"
+        f"{missing}"
+        f"<h2>Results</h2>\n{tables or '<p>No results yet.</p>'}"
+        f"<h2>Figures</h2>\n{figures or '<p>Nothing to draw yet: no trial has ended well.</p>'}"
+        f"<h2>How it was done</h2>\n{_method(section)}"
+    )
+
+
+def _figure(drawing: Drawing, search: str) -> str:
+    """Inline, so that it takes the page's colours; ids are made unique within the page."""
+    mark = f"{search}-{drawing.key}-"
+    svg = (
+        drawing.svg()
+        .replace('id="', f'id="{mark}')
+        .replace("url(#", f"url(#{mark}")
+        .replace('href="#', f'href="#{mark}')
+    )
+    label = html.escape(drawing.alternative, quote=True)
+    svg = svg.replace("<svg ", f'<svg role="img" aria-label="{label}" ', 1)
+    return f'<figure id="figure-{drawing.key}"><figcaption>{html.escape(drawing.title)}</figcaption><div class=scroll>{svg}</div></figure>\n'
+
+
+def _method(section: Section) -> str:
+    evidence = section.evidence
+    facts = evidence.facts
+    samples = facts.get("samples", {})
+    outcomes: dict[str, int] = {}
+    for run in evidence.trials:
+        outcomes[run.outcome] = outcomes.get(run.outcome, 0) + 1
+    rows = {
+        "Budget of a trial": _budget(evidence),
+        "Outcomes": ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in sorted(outcomes.items()))
+        or "none yet",
+        "Confirmation": _confirmation(evidence),
+        "Tasks": ", ".join(evidence.tasks) or "unknown",
+        "Samples": ", ".join(f"{count} {split}" for split, count in samples.items() if count) or "unknown",
+        "Selection": "epochs and configs by validation alone; test once per confirming run",
+        "Versions": ", ".join(
+            f"{key} {evidence.tags[f'tune_mtl.{key}']}"
+            for key in ("tune_mtl", "torch", "ray", "python")
+            if f"tune_mtl.{key}" in evidence.tags
+        ),
+        "Device": evidence.tags.get("tune_mtl.device", "unknown"),
+        "Data": evidence.tags.get("tune_mtl.data", "unknown"),
+    }
+    listed = "".join(f"<dt>{html.escape(key)}</dt><dd>{html.escape(value)}</dd>" for key, value in rows.items())
+    return f"<dl>{listed}</dl>\n<p>The command that repeats it:</p>\n<pre>{html.escape(section.command)}</pre>\n"
+
+
+def _budget(evidence: Evidence) -> str:
+    budget, settings = evidence.facts.get("budget"), evidence.settings
+    if not budget:
+        return "unknown"
+    unit = "epochs" if budget["counts"] == "epoch" else budget["counts"]
+    stopped = (
+        "ASHA stops the hopeless early" if settings.get("scheduler", "asha") == "asha" else "nobody is stopped early"
+    )
+    fair = (
+        "equal trials for every strategy"
+        if settings.get("balance", "strategy") == "strategy"
+        else "strategy is searched too"
+    )
+    return f"{budget['length']:g} {unit}; {stopped}; {settings.get('algorithm', 'optuna')}, {fair}"
+
+
+def _confirmation(evidence: Evidence) -> str:
+    seeds = sorted({int(run.config["seed"]) for run in evidence.reruns})
+    if not seeds:
+        return "none"
+    return f"{len(evidence.reruns)} whole runs on seeds {', '.join(map(str, seeds))}, which the search never saw"

@@ -1,0 +1,155 @@
+"""Is it better, or luck? Welch's t-test with Holm's correction, ranks that equivalent results share, and Delta-m."""
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from scipy import stats
+
+ALPHA = 0.05
+"""The level of every test in a report."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Results on several seeds: their mean, standard deviation (n - 1; NaN for one) and number."""
+
+    mean: float
+    deviation: float
+    count: int
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> "Sample":
+        """Of at least one value."""
+        deviation = statistics.stdev(values) if len(values) > 1 else math.nan
+        return cls(statistics.fmean(values), deviation, len(values))
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where one of several results stands on one metric.
+
+    Attributes:
+        rank: By the rule of :func:`standings`.
+        p_value: That it is no worse than the best, Holm-corrected; NaN where it cannot be tested; 1 for the best.
+        best: Whether it has the best mean.
+        equivalent: Whether it is the best or no test tells it from the best.
+    """
+
+    rank: int
+    p_value: float
+    best: bool
+    equivalent: bool
+
+
+def welch(first: Sample, second: Sample) -> float:
+    """The two-sided p-value of equal means with unequal variances; NaN with fewer than two results on a side."""
+    if min(first.count, second.count) < 2:
+        return math.nan
+    if first.deviation == 0 and second.deviation == 0:
+        return 1.0 if first.mean == second.mean else 0.0
+    test = stats.ttest_ind_from_stats(
+        first.mean, first.deviation, first.count, second.mean, second.deviation, second.count, equal_var=False
+    )
+    return float(test.pvalue)
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Holm's step-down correction: adjusted p-values, in the given order. NaN stays NaN and counts as no test."""
+    order = sorted((p, index) for index, p in enumerate(p_values) if not math.isnan(p))
+    adjusted = [math.nan] * len(p_values)
+    highest = 0.0
+    for position, (p, index) in enumerate(order):
+        highest = max(highest, min(1.0, (len(order) - position) * p))
+        adjusted[index] = highest
+    return adjusted
+
+
+def standings(samples: Mapping[str, Sample], mode: str, alpha: float = ALPHA) -> dict[str, Standing]:
+    """Rank results on one metric.
+
+    The best mean has rank 1, and so has everyone that Welch's test against it, Holm-corrected, does not tell from it at
+    ``alpha``. Among the rest the same is done again; their rank is one above the number of those ranked before.
+    Without two results on a side there is no test, and nobody shares a rank.
+    """
+    left = sorted(samples, key=lambda name: samples[name].mean * (1 if mode == "min" else -1))
+    found: dict[str, Standing] = {}
+    while left:
+        rank, first, others = len(found) + 1, left[0], left[1:]
+        p_values = holm([welch(samples[first], samples[name]) for name in others])
+        if rank == 1:
+            against_best = dict(zip(others, p_values, strict=True))
+        sharing = [first, *(name for name, p in zip(others, p_values, strict=True) if p >= alpha)]
+        for name in sharing:
+            best = rank == 1 and name == first
+            found[name] = Standing(rank, 1.0 if best else against_best[name], best, rank == 1)
+        left = [name for name in left if name not in sharing]
+    return found
+
+
+def average_ranks(tables: Sequence[Mapping[str, Standing]]) -> dict[str, float]:
+    """The mean rank over metrics of everyone who has a result on each."""
+    everywhere = [name for name in (tables[0] if tables else ()) if all(name in table for table in tables)]
+    return {name: statistics.fmean(table[name].rank for table in tables) for name in everywhere}
+
+
+def delta_m(
+    values: Mapping[str, float],
+    reference: Mapping[str, float],
+    modes: Mapping[str, str],
+    tasks: Mapping[str, Sequence[str]],
+) -> float | None:
+    """The mean relative improvement over single-task networks, in percent; positive is better.
+
+    Args:
+        values, reference: By metric.
+        modes: Which way each metric is better.
+        tasks: The metrics of each task: a task counts once, with their mean.
+
+    Returns:
+        None where a task has no metric with a reference other than zero.
+    """
+    per_task = []
+    for metrics in tasks.values():
+        known = [name for name in metrics if name in values and reference.get(name)]
+        if not known:
+            return None
+        gains = [
+            (1 if modes[name] == "max" else -1) * (values[name] - reference[name]) / abs(reference[name])
+            for name in known
+        ]
+        per_task.append(statistics.fmean(gains))
+    return 100 * statistics.fmean(per_task) if per_task else None
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The second mean minus the first, its 95 % interval and the p-value of none."""
+
+    value: float
+    low: float
+    high: float
+    p_value: float
+
+
+def difference(first: Sequence[float], second: Sequence[float]) -> Difference | None:
+    """Welch's interval for ``second - first``; None with fewer than two results on a side."""
+    if min(len(first), len(second)) < 2:
+        return None
+    value = statistics.fmean(second) - statistics.fmean(first)
+    if len(set(first)) == len(set(second)) == 1:
+        return Difference(value, value, value, 1.0 if value == 0 else 0.0)
+    test = stats.ttest_ind(second, first, equal_var=False)
+    interval = test.confidence_interval(0.95)
+    return Difference(value, float(interval.low), float(interval.high), float(test.pvalue))
+
+
+def larger(first: Sequence[float], second: Sequence[float]) -> float:
+    """The one-sided p-value of ``second`` being no larger than ``first``: positive numbers, paired, as ratios."""
+    logs = [math.log(b / a) for a, b in zip(first, second, strict=True)]
+    if len(logs) < 2:
+        return math.nan
+    if len(set(logs)) == 1:
+        return 0.0 if logs[0] > 0 else 1.0
+    return float(stats.ttest_1samp(logs, 0.0, alternative="greater").pvalue)

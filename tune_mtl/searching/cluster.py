@@ -1,0 +1,85 @@
+"""Ray for the duration of a search, and where its chatter goes."""
+
+import logging
+import os
+import socket
+from pathlib import Path
+from typing import Any
+
+import ray
+
+from tune_mtl.core.errors import UserError
+from tune_mtl.searching.settings import Settings
+
+_REACH_SECONDS = 10
+
+
+class Cluster:
+    """Ray for the duration of a search: the one that runs already, one at an address, or a local one of our own."""
+
+    def __init__(self, settings: Settings, *, own_module: bool) -> None:
+        self._settings, self._own_module = settings, own_module
+        self._ours = False
+
+    def __enter__(self) -> None:
+        os.environ.setdefault("TUNE_DISABLE_STRICT_METRIC_CHECKING", "1")
+        os.environ.setdefault("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", "1")
+        os.environ.setdefault("TUNE_GLOBAL_CHECKPOINT_S", "2")
+        os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")
+        if ray.is_initialized():
+            return
+        quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": True}
+        address = self._settings.address
+        try:
+            if address is None:
+                ray.init(include_dashboard=False, _node_ip_address="127.0.0.1", **quiet)
+            else:
+                _check_address(address)
+                ship = {"working_dir": str(Path.cwd()), "excludes": ["runs", ".venv", ".git"]}
+                ray.init(address, runtime_env=ship if self._own_module else None, **quiet)
+        except (ConnectionError, RuntimeError, ValueError) as error:
+            where = address or "the local machine"
+            raise UserError(f"Ray at {where} cannot be used: {str(error).splitlines()[0]}") from None
+        self._ours = True
+
+    def __exit__(self, *_: object) -> None:
+        if self._ours:
+            ray.shutdown()
+
+
+def _check_address(address: str) -> None:
+    """Refuse an address where nobody listens, within seconds."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not port.isdigit():
+        return
+    try:
+        socket.create_connection((host, int(port)), timeout=_REACH_SECONDS).close()
+    except OSError as error:
+        raise UserError(f"Ray address {address} does not answer ({error}). Is the cluster running?") from None
+
+
+class logged_to:  # noqa: N801 - reads like a function
+    """Sends what Ray, Optuna and MLflow have to say to a file, off the screen."""
+
+    _LOGGERS = ("ray", "optuna", "mlflow", "tune_mtl")
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def __enter__(self) -> None:
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        self._handler = logging.FileHandler(self._path)
+        self._handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+        self._before = {}
+        for name in self._LOGGERS:
+            logger = logging.getLogger(name)
+            self._before[name] = (logger.handlers[:], logger.propagate)
+            logger.handlers[:] = [self._handler]
+            logger.propagate = False
+
+    def __exit__(self, *_: object) -> None:
+        for name, (handlers, propagate) in self._before.items():
+            logger = logging.getLogger(name)
+            logger.handlers[:] = handlers
+            logger.propagate = propagate
+        self._handler.close()

@@ -1,0 +1,143 @@
+"""Trials on Ray Tune: how a search, and the confirmation after it, are run, tracked, shown and taken up again."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import ray
+import torch
+from ray import tune
+from ray.tune.logger import JsonLoggerCallback
+from ray.tune.search import Searcher
+
+from trainables.base import TRIAL, MTLTrainable
+from trainables.sharing import SharedProblem
+from tune_mtl.core.data import TensorData
+from tune_mtl.core.problem import Problem
+from tune_mtl.searching.halving import FairHalving, RungKeeper
+from tune_mtl.searching.plan import Plan
+from tune_mtl.searching.screen import Screen
+from tune_mtl.tracking.callback import Tracker
+from tune_mtl.training.checkpoint import digest
+from tune_mtl.training.trial import environment
+
+_RETRIES = 2
+_STATE = "tuner.pkl"
+
+
+@dataclass(frozen=True)
+class Trials:
+    """What is to be run, with those who watch it.
+
+    Attributes:
+        tuner: Ray's.
+        halving: Who is stopped.
+        tracker: Records in MLflow.
+        screen: Shows.
+    """
+
+    tuner: tune.Tuner
+    halving: FairHalving
+    tracker: Tracker
+    screen: Screen
+
+    @classmethod
+    def make(
+        cls,
+        plan: Plan,
+        folder: Path,
+        searcher: Searcher,
+        halving: FairHalving,
+        tracker: Tracker,
+        screen: Screen,
+        *,
+        test: bool = False,
+    ) -> "Trials":
+        """New ones, kept in ``folder``. ``test``: evaluate each one's best weights on the test split at its end."""
+        tuner = tune.Tuner(
+            _trainable(plan, test=test),
+            tune_config=tune.TuneConfig(
+                search_alg=searcher,
+                scheduler=halving,
+                num_samples=-1,
+                max_concurrent_trials=plan.settings.concurrency,
+                reuse_actors=True,
+                trial_name_creator=_trial_name,
+                trial_dirname_creator=_trial_name,
+            ),
+            run_config=tune.RunConfig(
+                name=folder.name,
+                storage_path=str(folder.parent),
+                callbacks=[tracker, RungKeeper(halving), screen, JsonLoggerCallback()],  # type: ignore[no-untyped-call]
+                failure_config=tune.FailureConfig(max_failures=_RETRIES),
+                checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=True, num_to_keep=2),
+                verbose=0,
+            ),
+        )
+        return cls(tuner, halving, tracker, screen)
+
+    @classmethod
+    def exist(cls, folder: Path) -> bool:
+        """Whether ``folder`` holds trials to go on with."""
+        return (folder / _STATE).exists()
+
+    @classmethod
+    def restore(cls, plan: Plan, folder: Path, *, test: bool = False, retry: bool = False) -> "Trials":
+        """Those that ``folder`` holds, where a kill left them; ``retry``: the failed ones too."""
+        tuner = tune.Tuner.restore(str(folder), _trainable(plan, test=test), resume_errored=retry)
+        assert tuner._local_tuner is not None
+        halving = tuner._local_tuner._tune_config.scheduler
+        assert isinstance(halving, FairHalving)
+        callbacks = tuner._local_tuner._run_config.callbacks or []
+        tracker = next(callback for callback in callbacks if isinstance(callback, Tracker))
+        screen = next(callback for callback in callbacks if isinstance(callback, Screen))
+        return cls(tuner, halving, tracker, screen)
+
+    def run(self) -> bool:
+        """Run them; returns whether all have ended, or the time is up."""
+        self.screen.open()
+        try:
+            grid = self.tuner.fit()
+        finally:
+            self.screen.close()
+            self.tracker.flush()
+        ended = sum(trial.status in ("TERMINATED", "ERROR") for trial in grid._experiment_analysis.trials)
+        return ended >= self.screen.total or self.halving.time_is_up
+
+
+def make_tracker(plan: Plan, kind: str) -> Tracker:
+    """Records runs of ``kind`` under the search's run."""
+    settings = plan.settings
+    return Tracker(plan.tracking_uri, settings.problem, settings.name, plan.varied, environment_tags(plan), kind)
+
+
+def environment_tags(plan: Plan) -> dict[str, str]:
+    """Versions and device, for every run."""
+    device = torch.device("cuda" if plan.settings.gpus_per_trial else "cpu")
+    found = environment(device if torch.cuda.is_available() else torch.device("cpu"))
+    found |= {"ray": ray.__version__, "data": data_fingerprint(plan.problem)}
+    return {f"tune_mtl.{key}": value for key, value in found.items()}
+
+
+def data_fingerprint(problem: Problem) -> str:
+    """Tells one training and validation set from another: content where it is tensors, else kind and size."""
+    parts = []
+    for split in ("train", "val"):
+        data = problem.data(split)
+        if isinstance(data, TensorData):
+            parts.append(digest(tuple(data.everything))[:12])
+        elif getattr(data, "fingerprint", None):
+            parts.append(data.fingerprint)  # type: ignore[union-attr]
+        elif data is not None:
+            parts.append(f"{type(data).__name__}-{len(data)}")
+    return "/".join(parts)
+
+
+def _trainable(plan: Plan, *, test: bool) -> Any:
+    shared = SharedProblem.put(plan.problem, plan.settings.problem, plan.settings.fixed)
+    resources = {"cpu": plan.settings.cpus_per_trial, "gpu": plan.settings.gpus_per_trial}
+    return tune.with_resources(tune.with_parameters(MTLTrainable, shared=shared, test=test), resources)
+
+
+def _trial_name(trial: Any) -> str:
+    return f"trial_{trial.config[TRIAL]}"
