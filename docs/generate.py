@@ -1,12 +1,21 @@
-"""Writes the tables of `strategies.md` from the registry: `python docs/generate.py`. A test sees that it was done."""
+"""Writes the tables of `strategies.md` (from the registry) and `statistics.md` (from the paper's printed numbers).
 
+`python docs/generate.py`; a test sees that it was done.
+"""
+
+import csv
+import math
 import re
 from pathlib import Path
 
 from tune_mtl.core.options import ShareOfRun
+from tune_mtl.report.statistics import Sample, Standing, average_ranks, standings
 from tune_mtl.strategies.registry import StrategyInfo, registry
 
-PAGE = Path(__file__).with_name("strategies.md")
+PAGES = [Path(__file__).with_name(name) for name in ("strategies.md", "statistics.md")]
+PRINTED = Path(__file__).with_name("paper_tables.csv")
+SEEDS = 3
+"""On which the paper reports."""
 HEADER = ("strategy", "one mini-batch is", "forward", "backward", "states", "memory besides", "options", "reference")
 
 
@@ -45,9 +54,56 @@ def differing() -> str:
     return "\n".join(found)
 
 
+def printed() -> dict[str, dict[str, dict[str, tuple[str, Sample]]]]:
+    """Table, metric, row: which way is better, and what the paper prints."""
+    found: dict[str, dict[str, dict[str, tuple[str, Sample]]]] = {}
+    for line in csv.DictReader(PRINTED.open()):
+        sample = Sample(float(line["mean"]), float(line["deviation"]), SEEDS)
+        found.setdefault(line["table"], {}).setdefault(line["metric"], {})[line["row"]] = (line["mode"], sample)
+    return found
+
+
+def our_ranks() -> str:
+    """Our ranks from the paper's printed means and deviations, beside its own."""
+    theirs = {(line["table"], line["row"]): line["printed rank"] for line in csv.DictReader(PRINTED.open())}
+    pages = []
+    for title, metrics in printed().items():
+        rows = list(next(iter(metrics.values())))
+        ranked = [row for row in rows if theirs[title, row]]
+        everyone = {name: standings_of(found, rows) for name, found in metrics.items()}
+        among_ranked = [standings_of(found, ranked) for found in metrics.values()]
+        ours, ours_among = average_ranks(list(everyone.values())), average_ranks(among_ranked)
+        header = ["row", "printed", "ours", *(["ours, all rows"] if len(ranked) < len(rows) else []), *metrics]
+        lines = [f"### {title}", "", "| " + " | ".join(header) + " |", "|---|" + "---:|" * (len(header) - 1)]
+        for row in rows:
+            cells = [row, theirs[title, row] or "-", f"{ours_among[row]:.2f}" if row in ours_among else "-"]
+            cells += [f"{ours[row]:.2f}"] if len(ranked) < len(rows) else []
+            for name, places in everyone.items():
+                place, sample = places[row], metrics[name][row][1]
+                tested = "best" if place.best else f"p = {_p(place.p_value)}"
+                shown = f"{sample.mean:g} ± {sample.deviation:g} ({tested})"
+                cells.append(f"**{shown}**" if place.equivalent else shown)
+            lines.append("| " + " | ".join(cells) + " |")
+        pages.append("\n".join(lines))
+    return "\n\n".join(pages)
+
+
+def standings_of(found: dict[str, tuple[str, Sample]], rows: list[str]) -> dict[str, Standing]:
+    mode = next(iter(found.values()))[0]
+    return standings({row: found[row][1] for row in rows}, mode)
+
+
+def _p(value: float) -> str:
+    return "-" if math.isnan(value) else f"{value:.2g}"
+
+
 def filled(page: str) -> str:
     """The page with everything between its markers made anew."""
-    parts = {"every strategy": table(list(registry.values())), "not sus": differing()}
+    parts = {
+        "every strategy": table(list(registry.values())),
+        "not sus": differing(),
+        "ranks": our_ranks(),
+    }
     for name, text in parts.items():
         begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
         page = re.sub(f"{begin}.*?{end}", lambda _, t=text, b=begin, e=end: f"{b}\n{t}\n{e}", page, flags=re.S)
@@ -55,4 +111,5 @@ def filled(page: str) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(filled(PAGE.read_text()))
+    for path in PAGES:
+        path.write_text(filled(path.read_text()))

@@ -16,6 +16,7 @@ from mlflow import MlflowClient
 from ray import cloudpickle
 
 import tune_mtl
+from tests.search.processes import SLOW_PROBLEM, fresh_environment
 from tests.search.records import check_records
 from tests.test_cli import tune_mtl as command
 from tests.toys import toy_problem
@@ -51,7 +52,9 @@ def home(module_home, monkeypatch):
 def searched(module_home, local_ray):
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("TUNE_MTL_HOME", str(module_home))
-        return tune_mtl.search(PROBLEM, name="main", samples=9, lr="1e-3:1e4", fixed={"optimizer": "sgd"}, seed=3)
+        return tune_mtl.search(
+            PROBLEM, name="main", samples=9, lr="1e-3:1e4", fixed={"optimizer": "sgd"}, seed=3, report=False
+        )
 
 
 def test_a_search_tracks_every_trial_once(searched):
@@ -187,7 +190,9 @@ def test_dry_run_starts_nothing(home, monkeypatch, capsys):
 
 
 def test_a_trial_whose_code_raises_fails_alone_with_its_traceback():
-    result = tune_mtl.search("tests.trainables.fixtures:failing", name="failing", samples=2, strategies=["sus", "io"])
+    given = {"name": "failing", "samples": 2, "strategies": ["sus", "io"], "confirm": 2}
+    result = tune_mtl.search("tests.trainables.fixtures:failing", **given)
+    assert "No trial has ended well" in result.report.answer
     assert result.counts == {"failed": 2}
     assert result.best is None
     _, children = check_records("failing", trials=2)
@@ -197,7 +202,14 @@ def test_a_trial_whose_code_raises_fails_alone_with_its_traceback():
 
 def test_a_config_on_several_seeds_is_ranked_by_its_mean():
     result = tune_mtl.search(
-        toy_problem(4), name="seeds", space="paper", strategies=["sus"], lr="1e-2,1e-1", max_epochs=2
+        toy_problem(4),
+        name="seeds",
+        space="paper",
+        strategies=["sus"],
+        lr="1e-2,1e-1",
+        max_epochs=2,
+        confirm=0,
+        report=False,
     )
     frame = result.trials()
     assert len(frame) == 6
@@ -209,7 +221,7 @@ def test_a_config_on_several_seeds_is_ranked_by_its_mean():
 
 
 def test_removing_a_search(home):
-    tune_mtl.search(PROBLEM, name="gone", samples=1, strategies=["sus"], max_epochs=1)
+    tune_mtl.search(PROBLEM, name="gone", samples=1, strategies=["sus"], max_epochs=1, report=False)
     assert (home / "ray" / "gone").exists()
     from tune_mtl.searching.manage import remove
 
@@ -220,7 +232,7 @@ def test_removing_a_search(home):
 
 
 def test_a_time_budget_ends_a_search_and_storage_may_be_anywhere(tmp_path):
-    given = {"strategies": ["sus"], "samples": 400, "scheduler": "none", "max_epochs": 2}
+    given = {"strategies": ["sus"], "samples": 400, "scheduler": "none", "max_epochs": 2, "report": False}
     first = tune_mtl.search(PROBLEM, name="timed", storage=str(tmp_path / "far"), time_budget=20, **given)
     assert first.complete
     assert first.folder.parent == tmp_path / "far"
@@ -234,24 +246,23 @@ def test_a_time_budget_ends_a_search_and_storage_may_be_anywhere(tmp_path):
     assert not first.folder.exists()
 
 
-SLOW_PROBLEM = """
-import time
-from tests.toys import toy_problem
-
-def slowly(batch, _):
-    time.sleep(0.02)
-    return batch
-
-problem = toy_problem(3, to_device=slowly)
-"""
-
-
 @pytest.mark.timeout(280)
 def test_ctrl_c_stops_gently_and_says_how_to_go_on(tmp_path):
     (tmp_path / "slow.py").write_text(SLOW_PROBLEM)
     environment = fresh_environment(tmp_path)
     process = subprocess.Popen(
-        [sys.executable, "-m", "tune_mtl.cli", "search", "slow:problem", "--name", "stopped", "--samples", "6"],
+        [
+            sys.executable,
+            "-m",
+            "tune_mtl.cli",
+            "search",
+            "slow:problem",
+            "--name",
+            "stopped",
+            "--samples",
+            "6",
+            "--no-report",
+        ],
         cwd=tmp_path,
         env=environment,
         stdout=subprocess.PIPE,
@@ -274,17 +285,11 @@ def test_ctrl_c_stops_gently_and_says_how_to_go_on(tmp_path):
     check_records("stopped", trials=6, tracking_uri=uri)
 
 
-def fresh_environment(folder: Path) -> dict[str, str]:
-    environment = {**os.environ, "TUNE_MTL_HOME": str(folder / "home"), "PYTHONPATH": str(Path(__file__).parents[2])}
-    environment.pop("RAY_ADDRESS", None)
-    return environment
-
-
 @pytest.mark.timeout(280)
 def test_killed_and_resumed_nothing_is_lost_or_doubled(tmp_path):
     (tmp_path / "slow.py").write_text(SLOW_PROBLEM)
     environment = fresh_environment(tmp_path)
-    words = ["search", "slow:problem", "--name", "killed", "--samples", "9", "--seed", "1"]
+    words = ["search", "slow:problem", "--name", "killed", "--samples", "9", "--seed", "1", "--no-report"]
     log = tmp_path / "home" / "ray" / "killed"
     for attempt, wait in enumerate((3, 6)):
         process = subprocess.Popen(

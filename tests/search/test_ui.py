@@ -14,7 +14,7 @@ from urllib.parse import quote
 import pytest
 
 import tune_mtl
-from tests.search.browser import needs_chromium, opened
+from tests.browser import needs_chromium, opened
 from tests.search.records import check_records
 from tune_mtl.tracking import names
 from tune_mtl.tracking.names import best_metric

@@ -10,6 +10,7 @@ from hypothesis.strategies import integers, sampled_from
 
 from tests.toys import equal, make_batch, make_conv_model, make_tasks, run_options, weights
 from tune_mtl import PathLength, UserError, make_strategy
+from tune_mtl.strategies.info import count
 from tune_mtl.strategies.registry import registry
 
 seeds = integers(0, 2**31)
@@ -185,3 +186,15 @@ def test_the_family_holds_every_aggregator_of_torchjd():
     }
     family = {name.removeprefix("jd_"): info for name, info in registry.items() if name.startswith("jd_")}
     assert concrete == {name for name, info in family.items() if info.implementation.endswith("JacobianDescent")}
+
+
+@every_strategy
+def test_its_record_says_how_many_updates_a_mini_batch_takes(name):
+    info, tasks = registry[name], max(3, registry[name].needs_tasks)
+    strategy = make(name, tasks, 5)
+    strategy.step(*make_batch(tasks, seed=0))
+    assert strategy.updates == count(info.updates, tasks, len(strategy.groups) or tasks)
+    if info.joined_by is not None:
+        joined = make(name, tasks, 5, **{f"{name}_{info.joined_by}": True})
+        joined.step(*make_batch(tasks, seed=0))
+        assert joined.updates == 1

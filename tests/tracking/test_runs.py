@@ -23,7 +23,7 @@ def uri(tmp_path, monkeypatch):
 
 def opened(uri) -> SearchRuns:
     runs = SearchRuns(uri, "toy", "s")
-    runs.open_search({}, {"samples": 2})
+    runs.open_search({}, {"search.json": {"samples": 2}})
     return runs
 
 

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
@@ -60,24 +61,25 @@ class Drawing:
     alternative: str
     figure: Figure
 
+    @cached_property
     def svg(self) -> str:
-        """Vector, in the page's own text colour, without a background."""
-        with style():
-            text = _saved(self.figure, "svg").decode()
-        text = re.sub(r"^.*?(?=<svg)", "", text, flags=re.DOTALL)
-        return text.replace(_INK, "currentColor")
+        """Vector, without a background."""
+        return self._saved("svg", facecolor="none").decode()
+
+    def inline(self) -> str:
+        """For a page: in the page's own text colour."""
+        return re.sub(r"^.*?(?=<svg)", "", self.svg, flags=re.DOTALL).replace(_INK, "currentColor")
 
     def file(self, kind: str) -> bytes:
-        """For papers and slides: ``svg``, ``pdf`` or ``png``, black on white."""
+        """For papers and slides: ``svg``, ``pdf`` or ``png``, black; the latter two on white."""
+        return self.svg.encode() if kind == "svg" else self._saved(kind, facecolor="white")
+
+    def _saved(self, kind: str, facecolor: str) -> bytes:
+        written = io.BytesIO()
+        metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind, {})
         with style():
-            return _saved(self.figure, kind, facecolor="white")
-
-
-def _saved(figure: Figure, kind: str, facecolor: str = "none") -> bytes:
-    written = io.BytesIO()
-    metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind, {})
-    figure.savefig(written, format=kind, dpi=160, facecolor=facecolor, metadata=metadata)
-    return written.getvalue()
+            self.figure.savefig(written, format=kind, dpi=160, facecolor=facecolor, metadata=metadata)
+        return written.getvalue()
 
 
 @contextmanager

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from mlflow.entities import Run
 
 
+_STORED_INFINITY = 1e300
+"""MLflow keeps infinities as the largest number there is: such a value, like NaN, is no result."""
+
+
 @dataclass(frozen=True)
 class Trained:
     """One run: a trial of the search, or one that confirms it."""
@@ -43,7 +47,7 @@ class Trained:
             tags.get(names.ROLE, ""),
             tags.get(names.OUTCOME, state),
             json.loads(tags[names.CONFIG]),
-            dict(run.data.metrics),
+            {name: value for name, value in run.data.metrics.items() if abs(value) < _STORED_INFINITY},
         )
 
     @property

@@ -64,7 +64,7 @@ def _section(section: Section, *, several: bool) -> str:
             "<section class=missing aria-label='What is missing'><p><strong>What is missing</strong></p>"
             f"<ul>{items}</ul></section>\n"
         )
-    tables = "".join(table.html() for table in section.tables)
+    tables = "".join(table.html(f"{evidence.name}-" if several else "") for table in section.tables)
     figures = "".join(_figure(drawing, evidence.name) for drawing in section.drawings)
     heading = f"<p class=soft>{html.escape(evidence.name)}</p>" if several else ""
     return (
@@ -83,14 +83,15 @@ def _figure(drawing: Drawing, search: str) -> str:
     """Inline, so that it takes the page's colours; ids are made unique within the page."""
     mark = f"{search}-{drawing.key}-"
     svg = (
-        drawing.svg()
+        drawing.inline()
         .replace('id="', f'id="{mark}')
         .replace("url(#", f"url(#{mark}")
         .replace('href="#', f'href="#{mark}')
     )
     label = html.escape(drawing.alternative, quote=True)
     svg = svg.replace("<svg ", f'<svg role="img" aria-label="{label}" ', 1)
-    return f'<figure id="figure-{drawing.key}"><figcaption>{html.escape(drawing.title)}</figcaption><div class=scroll>{svg}</div></figure>\n'
+    caption = html.escape(drawing.title)
+    return f"<figure><figcaption>{caption}</figcaption><div class=scroll>{svg}</div></figure>\n"
 
 
 def _method(section: Section) -> str:

@@ -150,6 +150,6 @@ def larger(first: Sequence[float], second: Sequence[float]) -> float:
     logs = [math.log(b / a) for a, b in zip(first, second, strict=True)]
     if len(logs) < 2:
         return math.nan
-    if len(set(logs)) == 1:
+    if statistics.stdev(logs) <= 1e-12 * max(map(abs, logs)):
         return 0.0 if logs[0] > 0 else 1.0
     return float(stats.ttest_1samp(logs, 0.0, alternative="greater").pvalue)

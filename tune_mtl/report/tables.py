@@ -106,13 +106,16 @@ class Table:
             writer.writerow(values)
         return written.getvalue()
 
-    def html(self) -> str:
-        """With its title as caption, in a box that scrolls by itself where the screen is narrow."""
+    def html(self, prefix: str = "") -> str:
+        """With its title as caption, in a box that scrolls by itself where the screen is narrow.
+
+        ``prefix`` tells its id from those of other tables with the same key.
+        """
         head = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in self.header)
         body = "".join(f"<tr>{_html_row(row)}</tr>\n" for row in self.rows)
         notes = "".join(f"<p class=note>{html.escape(note)}</p>" for note in self.notes)
         return (
-            f'<div class=table id="table-{self.key}"><div class=scroll tabindex=0 role=region'
+            f'<div class=table id="table-{prefix}{self.key}"><div class=scroll tabindex=0 role=region'
             f' aria-label="{html.escape(self.title)}"><table><caption>{html.escape(self.title)}</caption>'
             f"<thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table></div>{notes}</div>\n"
         )

@@ -14,11 +14,12 @@ _FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "
 
 
 @contextmanager
-def opened(address: str, *, width: int = 1600, height: int = 900) -> Iterator[Page]:
+def opened(address: str, *, width: int = 1600, height: int = 900, dark: bool = False) -> Iterator[Page]:
     """A page in headless Chromium."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=_FLAGS)
-        page = browser.new_page(viewport={"width": width, "height": height})
+        scheme = "dark" if dark else "light"
+        page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme)
         page.goto(address)
         yield page
         browser.close()
