@@ -36,9 +36,18 @@ def show_plan(plan: "Plan") -> None:
         f" algorithm {settings.algorithm}, scheduler {settings.scheduler}, balance {settings.balance}.\n"
         f"At most about {_duration(seconds)} with {at_once} at once"
         f" ({_duration(measured.seconds_per_trial)} for the slowest trial; early stopping saves on it),"
-        f" {measured.disk / 2**20:.0f} MiB on disk in {plan.storage}.\nNothing was started.",
+        f" {measured.disk / 2**20:.0f} MiB on disk in {plan.storage}.\n{_after(plan)}Nothing was started.",
         soft_wrap=True,
     )
+
+
+def _after(plan: "Plan") -> str:
+    """What follows the trials."""
+    seeds = plan.settings.confirm
+    if not seeds:
+        return ""
+    at_least = seeds * len(plan.space.strategies)
+    return f"Then confirmation on {seeds} fresh seeds: {at_least} whole runs of the winners, and controls.\n"
 
 
 def show_result(result: "SearchResult") -> None:
