@@ -195,15 +195,19 @@ class Evidence:
             return min(everyone, key=lambda lr: math.fsum(min(values) for values in everyone[lr].values()))
         return float(next(iter(self.winners.values())).config["lr"]) if self.winners else None
 
+    @cached_property
+    def grid_has_paths(self) -> bool:
+        """Whether the search itself ran every strategy to the end at the common learning rate: as a whole grid does."""
+        if (self.settings.get("algorithm"), self.settings.get("scheduler")) != ("grid", "none"):
+            return False
+        at_it = {run.strategy for run in self.trials if run.lr == self.common_lr and run.outcome == "completed"}
+        return at_it >= {strategy for strategy in self.winners if shares_trunk(strategy)}
+
     def paths(self) -> dict[str, list[Trained]]:
         """By variant, the whole runs at the common learning rate, on the same seeds; empty where there are none."""
-        lr = self.common_lr
-        whole = [run for run in self.reruns if run.role in (names.COMMON_PATH, names.CONFIRM)]
-        if self.settings.get("scheduler") == "none":
-            whole = [*self.trials]
-        found = _by_variant(
-            run for run in whole if run.lr == lr and run.outcome == "completed" and "path/best_total" in run.metrics
-        )
+        again = [run for run in self.reruns if run.role in (names.COMMON_PATH, names.CONFIRM)]
+        whole = [run for run in (self.trials if self.grid_has_paths else again) if run.outcome == "completed"]
+        found = _by_variant(run for run in whole if run.lr == self.common_lr and "path/best_total" in run.metrics)
         order = {strategy: index for index, strategy in enumerate(registry)}
         return dict(sorted(found.items(), key=lambda item: (order[item[1][0].strategy], item[1][0].groups or 0)))
 

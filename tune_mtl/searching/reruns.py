@@ -41,7 +41,7 @@ def plan_reruns(plan: Plan, evidence: Evidence, count: int) -> list[Rerun]:
 
     The control of equal updates is for winners that take fewer than the one that takes most; single-task networks
     share no updates, and have none. Paths are compared at one learning rate: who won at another is trained at it too,
-    unless the search was a grid without early stopping and has those runs.
+    unless the search was a whole grid and has those runs.
     """
     winners = [best.config for best in evidence.winners.values()]
     most = max((_updates(plan, config) for config in winners if shares_trunk(config["strategy"])), default=0)
@@ -55,7 +55,7 @@ def plan_reruns(plan: Plan, evidence: Evidence, count: int) -> list[Rerun]:
             if plan.settings.budget == "epochs" and _updates(plan, config) < most:
                 passes = math.ceil(most / mini_batches_per_epoch(plan.problem, _resolved(plan, config)))
                 reruns.append(Rerun(names.EQUAL_UPDATES, {**again, "max_updates": most, "epochs": passes}))
-            if plan.settings.scheduler != "none" and config["lr"] != evidence.common_lr:
+            if not evidence.grid_has_paths and config["lr"] != evidence.common_lr:
                 reruns.append(Rerun(names.COMMON_PATH, {**again, "lr": evidence.common_lr}))
     return sorted(reruns, key=lambda rerun: (names.CONFIRM, names.EQUAL_UPDATES, names.COMMON_PATH).index(rerun.role))
 
