@@ -102,7 +102,7 @@ def best(name: str, *, strategy: str | None = None, tracking_uri: str | None = N
     """The best trial of search ``name``, or of one of its strategies.
 
     Diverged, failed and unfinished trials cannot win. Values are those of the best epoch, not of the last. A config
-    that ran on several seeds is ranked by its mean, among the configs that ran on as many.
+    that ran on several seeds is ranked by its mean; one that ran on fewer than others of its strategy is not ranked.
 
     Raises:
         UserError: if there is no such search or strategy, or no trial of it has ended well.
@@ -131,10 +131,13 @@ def best_of_runs(runs: "Iterable[Run]", objective: Objective, uri: str) -> dict[
     for run in runs:
         if run.data.tags.get(names.OUTCOME) in names.RANKED and metric in run.data.metrics:
             configs.setdefault(_without_seed(run), []).append(run)
-    most = max((len(same) for same in configs.values()), default=0)
+    most: dict[str, int] = {}
+    for config, same in configs.items():
+        strategy = json.loads(config)["strategy"]
+        most[strategy] = max(most.get(strategy, 0), len(same))
     winners: dict[str, BestTrial] = {}
-    for same in configs.values():
-        if len(same) < most:
+    for config, same in configs.items():
+        if len(same) < most[json.loads(config)["strategy"]]:
             continue
         candidate = _candidate(same, metric, objective, uri)
         held = winners.get(candidate.config["strategy"])

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from collections.abc import Callable
 
 from tune_mtl.best import trials
 from tune_mtl.core.callable_module import make_callable
@@ -18,6 +19,7 @@ from tune_mtl.searching.reruns import Listed, plan_reruns
 from tune_mtl.searching.running import Trials, make_tracker
 from tune_mtl.searching.screen import Screen
 from tune_mtl.tracking import names
+from tune_mtl.tracking.callback import Tracker
 from tune_mtl.tracking.store import check_name, reachable
 
 LOG = "confirm.log"
@@ -68,6 +70,8 @@ def confirm_search(plan: Plan, seeds: int) -> bool:
     """Confirm the winners of ``plan``'s search, on a Ray that runs; returns whether all runs have ended."""
     settings = plan.settings
     evidence = Evidence.read(settings.name, plan.tracking_uri)
+    if evidence.state != "complete":
+        raise UserError(f"search '{settings.name}' is not complete: tune-mtl resume {settings.name} first.")
     if not evidence.winners:
         raise UserError(f"search '{settings.name}' has no trial that ended well: there is nothing to confirm.")
     reruns = plan_reruns(plan, evidence, seeds)
@@ -76,26 +80,26 @@ def confirm_search(plan: Plan, seeds: int) -> bool:
     planned = json.dumps([(rerun.trial_id, dict(rerun.config)) for rerun in reruns], sort_keys=True)
     folder = plan.folder / f"confirm-{hashlib.sha256(planned.encode()).hexdigest()[:8]}"
     if not due:
-        return True
+        return _record(plan, make_tracker(plan, "confirm"), evidence, lambda: True)
     if Trials.exist(folder):
         running = Trials.restore(plan, folder, test=True, retry=True)
     else:
         halving = FairHalving(None, plan.objective, length=1, grace=1, balanced=False)
         screen = Screen(f"{settings.name}, confirming", plan.objective, tuple(evidence.winners), len(due))
         running = Trials.make(plan, folder, Listed(due), halving, make_tracker(plan, "confirm"), screen, test=True)
-    running.tracker.open({}, {})
+    return _record(plan, running.tracker, evidence, running.run)
+
+
+def _record(plan: Plan, tracker: Tracker, evidence: Evidence, run: Callable[[], bool]) -> bool:
+    """Have ``run`` tracked; returns what it returns: whether all runs have ended."""
+    tracker.open({}, {})
     complete = False
     try:
-        complete = running.run()
+        complete = run()
     finally:
-        tags = {names.COMMON_LR: repr(evidence.common_lr)}
-        if complete:
-            tags[names.CONFIRMED] = str(seeds)
-        running.tracker.close(
-            complete=complete,
-            tags=tags,
-            table=trials(settings.name, tracking_uri=plan.tracking_uri, kind="confirm"),
-        )
+        tracker.flush()
+        table = trials(plan.settings.name, tracking_uri=plan.tracking_uri, kind="confirm")
+        tracker.close(complete=complete, tags={names.COMMON_LR: repr(evidence.common_lr)}, table=table)
     return complete
 
 

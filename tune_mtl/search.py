@@ -226,12 +226,13 @@ def _finish(plan: Plan, running: Trials) -> SearchResult:
 def _run(plan: Plan, running: Trials) -> SearchResult:
     settings = plan.settings
     parent_tags = {names.OBJECTIVE: str(plan.objective), names.PROBLEM: settings.problem}
-    files = {names.SETTINGS_FILE: settings.model_dump(mode="json"), names.FACTS_FILE: problem_facts(plan)}
+    files = {names.SETTINGS_FILE: settings.public(), names.FACTS_FILE: problem_facts(plan)}
     running.tracker.open(parent_tags, files)
     complete = False
     try:
         complete = running.run()
     finally:
+        running.tracker.flush()
         winners = best_by_strategy(settings.name, tracking_uri=plan.tracking_uri)
         overall = _best_of(winners)
         table = trials(settings.name, tracking_uri=plan.tracking_uri)

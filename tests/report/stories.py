@@ -26,7 +26,14 @@ FACTS = {
 class Story:
     """A search whose trials and confirming runs are told, not run."""
 
-    def __init__(self, name: str = "made", *, settings: Mapping[str, Any] | None = None, **facts: Any) -> None:
+    def __init__(
+        self,
+        name: str = "made",
+        *,
+        settings: Mapping[str, Any] | None = None,
+        objective: str = "val/loss:min",
+        **facts: Any,
+    ) -> None:
         self.uri = tracking_uri()
         reachable(self.uri)
         self.name = name
@@ -36,9 +43,7 @@ class Story:
             names.FACTS_FILE: {**FACTS, **facts},
         }
         for runs in self._runs.values():
-            runs.open_search(
-                {names.OBJECTIVE: "val/loss:min", names.PROBLEM: "made", "tune_mtl.device": "abacus"}, files
-            )
+            runs.open_search({names.OBJECTIVE: objective, names.PROBLEM: "made", "tune_mtl.device": "abacus"}, files)
         self._count = 0
 
     def trial(self, strategy: str, value: float, *, outcome: str = "completed", **told: Any) -> None:
@@ -47,8 +52,20 @@ class Story:
 
     def confirm(self, strategy: str, values: Sequence[float], *, role: str = names.CONFIRM, **told: Any) -> None:
         for index, value in enumerate(values):
-            trial_id = names.rerun_id(role, strategy, index + 1)
-            self._tell("confirm", trial_id, strategy, value, "completed", seed=index + 1, test=True, **told)
+            self.rerun(strategy, index + 1, value, role=role, **told)
+
+    def rerun(
+        self,
+        strategy: str,
+        seed: int,
+        value: float,
+        *,
+        role: str = names.CONFIRM,
+        outcome: str = "completed",
+        **told: Any,
+    ) -> None:
+        trial_id = names.rerun_id(role, strategy, seed)
+        self._tell("confirm", trial_id, strategy, value, outcome, seed=seed, test=True, **told)
 
     def _tell(
         self,
@@ -64,6 +81,7 @@ class Story:
         test: bool = False,
         path: float | None = 10.0,
         without: Iterable[str] = (),
+        extra: Mapping[str, float] | None = None,
         updates: int = 40,
     ) -> None:
         runs = self._runs[kind]
@@ -86,7 +104,7 @@ class Story:
             "left/accuracy": 1 - value,
             "sum/mae": value,
         }
-        said = {name: found for name, found in said.items() if name not in without}
+        said = {name: found for name, found in said.items() if name not in without} | dict(extra or {})
         once = {f"best/val/{name}": found for name, found in said.items()} | {
             "best/epoch": EPOCHS,
             "memory/optimizer_mib": 1.5,

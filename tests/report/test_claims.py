@@ -30,9 +30,9 @@ def grid(name="made", *, two=0.3, four=0.4, path_four=80.0, path_io=40.0, **fact
 def test_what_holds():
     story = grid()
     story.confirm("sus", [0.50, 0.51, 0.49], path=10.0)
-    story.confirm("ius", [0.45, 0.46, 0.44], groups=2)
-    story.confirm("io", [0.30, 0.31, 0.29], groups=2)
-    story.confirm("sus", [0.40, 0.41, 0.39], role=names.EQUAL_UPDATES)
+    story.confirm("ius", [0.45, 0.46, 0.44], groups=2, updates=80)
+    story.confirm("io", [0.30, 0.31, 0.29], groups=2, updates=80)
+    story.confirm("sus", [0.40, 0.41, 0.39], role=names.EQUAL_UPDATES, updates=80)
     found = tune_mtl.paper_claims(story.end())
     assert [claim.verdict for claim in found] == ["holds"] * 5 + ["cannot tell"]
     assert "ius (2 groups) total x 4.00" in found[0].numbers
@@ -45,9 +45,9 @@ def test_what_holds():
 def test_what_does_not_hold():
     story = grid(two=0.45, four=0.4, path_four=20.0, path_io=5.0)
     story.confirm("sus", [0.30, 0.31, 0.29])
-    story.confirm("ius", [0.25, 0.26, 0.24], groups=4)
-    story.confirm("io", [0.40, 0.41, 0.39], groups=4)
-    story.confirm("sus", [0.20, 0.21, 0.19], role=names.EQUAL_UPDATES)
+    story.confirm("ius", [0.25, 0.26, 0.24], groups=4, updates=80)
+    story.confirm("io", [0.40, 0.41, 0.39], groups=4, updates=80)
+    story.confirm("sus", [0.20, 0.21, 0.19], role=names.EQUAL_UPDATES, updates=80)
     found = verdicts(story.end())
     assert found == ["does not hold", "holds", "does not hold", "does not hold", "does not hold", "cannot tell"]
 

@@ -16,9 +16,13 @@ from tests.report.conftest import use_home
 from tests.report.stories import Story, usual
 from tune_mtl import UserError
 from tune_mtl.cli import main
+from tune_mtl.report.answer import answer
+from tune_mtl.report.drawing import looks, style
 from tune_mtl.report.evidence import Evidence
+from tune_mtl.report.figures import learning_rates
 from tune_mtl.report.results import Results, equal_updates
 from tune_mtl.report.write import search_command, write_report
+from tune_mtl.strategies.registry import registry
 from tune_mtl.tracking import names
 
 
@@ -114,6 +118,7 @@ def test_the_winner_is_chosen_on_validation_not_on_test(home):
     assert results.values("io", "loss") == []
     said = write_report("made").answers["made"]
     assert "loss" in " ".join(said.missing)
+    assert "Too few results to compare with: sus" not in str(said)
 
 
 def test_single_task_networks_give_delta_m(home):
@@ -283,3 +288,127 @@ def test_the_page_in_a_browser(reported, width, dark):
 def test_roles_have_names_that_say_what_they_are():
     assert names.role_of(names.rerun_id(names.EQUAL_UPDATES, "mgda_ub", 4)) == names.EQUAL_UPDATES
     assert json.dumps(names.rerun_id(names.CONFIRM, "io", 1)) == '"confirm-io-1"'
+
+
+def answered(story):
+    story.end()
+    evidence = Evidence.read(story.name)
+    results = Results.of(evidence)
+    return answer(evidence, results), results
+
+
+def test_only_its_own_files_go_to_mlflow(home, tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "id_rsa").write_text("secret")
+    usual().end()
+    write_report("made", out=tmp_path / "out")
+    evidence = Evidence.read("made")
+    attached = {artifact.path for artifact in evidence.client.list_artifacts(evidence.run_id, "report")}
+    assert "report/index.html" in attached
+    assert "report/id_rsa" not in attached
+
+
+def test_strategies_without_enough_seeds_are_not_said_to_be_worse(home):
+    story = Story()
+    for strategy in ("io", "ius", "sus"):
+        story.trial(strategy, 0.5)
+    story.confirm("io", [0.30, 0.31, 0.29])
+    story.confirm("ius", [0.50, 0.51, 0.49])
+    story.confirm("sus", [0.51])
+    said, results = answered(story)
+    assert "every other strategy" not in str(said)
+    assert "Too few results to compare with: sus." in str(said)
+    assert results.seeds_text == "1 to 3 seeds"
+    assert "Strategies have results on unequal numbers of seeds." in said.missing
+
+
+def test_confirming_runs_that_diverged_are_counted(home):
+    story = Story()
+    for strategy in ("io", "sus"):
+        story.trial(strategy, 0.5)
+        story.confirm(strategy, [0.30, 0.31])
+    story.rerun("io", 3, 9.0, outcome="diverged")
+    said, _ = answered(story)
+    assert "over 2 fresh seeds" in str(said)
+    assert "Of 3 confirming runs of io, 1 diverged: its numbers are those of the others." in said.missing
+
+
+def test_a_strategy_with_fewer_seeds_is_still_ranked(home):
+    story = Story(settings={"algorithm": "grid", "scheduler": "none"})
+    for seed in range(3):
+        story.trial("sus", 0.5, seed=seed)
+    for seed in range(2):
+        story.trial("io", 0.3, seed=seed)
+    said, _ = answered(story)
+    assert said.headline.startswith("io ")
+    assert tune_mtl.best("made").config["strategy"] == "io"
+
+
+def test_the_objectives_own_direction_decides(home):
+    story = Story(objective="val/seg/iou/0:max", metrics={"seg/iou": "max", "loss": "min"}, tasks=["seg"])
+    for strategy, value in (("io", 0.9), ("sus", 0.5)):
+        story.trial(strategy, value, extra={"seg/iou/0": value})
+        story.confirm(strategy, [value, value + 0.01], extra={"seg/iou/0": value})
+    said, results = answered(story)
+    assert said.headline.startswith("io ")
+    assert results.standings("seg/iou/0")["io"].best
+    assert "seg/iou/0" in results.judged
+
+
+def test_where_more_is_better_the_best_stays_in_the_picture(home):
+    story = Story(objective="val/left/accuracy:max")
+    for index, value in enumerate((0.1, 0.11, 0.1, 0.12, 0.95)):
+        story.trial("sus", value, lr=0.01 * (index + 1))
+    story.end()
+    evidence = Evidence.read("made")
+    with style():
+        drawing = learning_rates(evidence, Results.of(evidence))
+    (axes,) = drawing.figure.axes
+    low, high = axes.get_ylim()
+    values = [run.metrics["best/val/left/accuracy"] for run in evidence.trials]
+    assert high >= max(values)
+    assert low > min(values)
+
+
+def test_whoever_has_no_control_is_left_out_of_equal_updates(home):
+    story = Story()
+    for strategy, updates in (("io", 80), ("ius", 40), ("sus", 40)):
+        story.trial(strategy, 0.5, updates=updates)
+        story.confirm(strategy, [0.4, 0.41], updates=updates)
+    story.confirm("sus", [0.39, 0.40], role=names.EQUAL_UPDATES, updates=80)
+    said, results = answered(story)
+    assert equal_updates(results).keys() == {"io", "sus"}
+    assert "No run with as many updates as the others: ius." in said.missing
+
+
+def test_a_quality_of_zero_everywhere_is_no_error(home):
+    story = Story()
+    story.trial("sus", 0.0)
+    story.trial("io", 0.0)
+    assert tune_mtl.report(story.end()).answer
+
+
+def test_runs_that_confirmed_an_earlier_winner_are_left_out(home):
+    story = Story()
+    story.trial("sus", 0.5, lr=0.001)
+    story.confirm("sus", [0.5, 0.51], lr=0.001)
+    story.trial("sus", 0.2, lr=0.1)
+    said, results = answered(story)
+    assert not results.confirmed
+    assert "learning rate 0.1 is best" in said.headline
+    assert any("2 confirming runs are of configs that do not win any more" in text for text in said.missing)
+
+
+def test_paths_are_compared_on_seeds_that_all_have(home):
+    story = Story(settings={"algorithm": "grid", "scheduler": "none"})
+    for seed in range(3):
+        story.trial("sus", 0.5, seed=seed)
+        story.trial("io", 0.4, seed=seed, outcome="diverged" if seed == 0 else "completed")
+    story.end()
+    found = Evidence.read("made").paths()
+    assert {name: [run.config["seed"] for run in runs] for name, runs in found.items()} == {"sus": [1, 2], "io": [1, 2]}
+
+
+def test_looks_differ_for_every_strategy():
+    found = looks(list(registry))
+    assert len({(look.color, look.marker) for look in found.values()}) == len(registry)

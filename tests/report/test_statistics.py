@@ -128,4 +128,5 @@ def test_larger_is_scipys_paired_test_on_logarithms():
     assert larger(first, second) == pytest.approx(expected)
     assert larger(second, first) == pytest.approx(1 - expected)
     assert larger([1.0, 2.0], [2.0, 4.0]) == 0.0
+    assert larger([1.0, 2.0], [1.0, 2.0]) == 0.5
     assert math.isnan(larger([1.0], [2.0]))

@@ -35,6 +35,10 @@ def test_numbers_are_short_and_deviations_have_the_means_decimals():
     assert Cell(Sample(0.12345, 0.00321, 3)).text == "0.1235 ± 0.0032"
     assert Cell(Sample(1234.5, 12.25, 3)).text == "1234 ± 12"
     assert Cell(Sample(0.5, math.nan, 1)).text == "0.5000"
+    assert Cell(Sample(4e-9, 1e-9, 3)).text == "4e-09 ± 1e-09"
+    assert Cell(Sample(0.0, 0.3, 3)).text == "0.0000 ± 0.3000"
+    assert Cell(Sample(1e20, 0.0, 3)).text == "1e+20 ± 0"
+    assert Cell(Sample(0.0, 0.0, 3)).text == "0 ± 0"
     assert [Cell(value).text for value in (1440, 1440.0, 5e-5, 0.002437, math.nan, None, "x")] == [
         "1440", "1440", "5e-05", "0.002437", "-", "-", "x",
     ]  # fmt: skip

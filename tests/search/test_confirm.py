@@ -11,11 +11,15 @@ import pytest
 import ray
 
 import tune_mtl
+from search_spaces.space import Choice, Space
 from tests.search.processes import SLOW_PROBLEM, fresh_environment
 from tests.test_cli import tune_mtl as command
+from tests.toys import toy_problem
 from tune_mtl import UserError
+from tune_mtl.core.options import build
 from tune_mtl.report.evidence import Evidence
 from tune_mtl.search import plan_search
+from tune_mtl.searching.settings import Settings
 from tune_mtl.tracking import names
 
 PROBLEM = "tests.trainables.fixtures:problem"
@@ -69,6 +73,7 @@ def test_the_winners_run_in_full_on_fresh_seeds_and_are_tested_once(confirmed):
     assert found[names.PARENT] == evidence.run_id
     assert len(tune_mtl.trials("sure")) == 6
     assert evidence.state == "complete"
+    assert evidence.tags[names.CONFIRMATION] == "complete"
 
 
 def test_it_equals_one_trial_trained_by_hand(confirmed):
@@ -154,12 +159,34 @@ def test_counted_in_seconds_the_clock_decides():
     assert all(0.5 <= seconds < 5 for seconds in frame["seconds"])
 
 
+def test_updates_are_equal_whatever_the_batch_size():
+    problem = toy_problem(3, spaces={"sizes": Space(
+        name="sizes", strategies=("sus", "io"), dimensions={"lr": Choice((0.1,)), "batch_size": Choice((6, 12))},
+    )})  # fmt: skip
+    plan = plan_search(problem, space="sizes", budget="updates", max_epochs=4)
+    assert plan.budget.config == {"max_updates": 4 * 10 * 3, "epochs": 24}
+
+
+def test_addresses_lose_their_passwords_where_others_can_read_them():
+    secret = {
+        "tracking_uri": "http://me:word@host:5000",
+        "storage": "s3://key:word@bucket/x",
+        "name": "x",
+        "problem": "y",
+    }
+    public = build(Settings, secret).public()
+    assert public["tracking_uri"] == "http://host:5000"
+    assert public["storage"] == "s3://bucket/x"
+    assert "word" not in json.dumps(public)
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
     [
         ({"budget": "seconds"}, "budget='seconds' and max_seconds"),
         ({"max_seconds": 3.0}, "budget='seconds' and max_seconds"),
         ({"max_updates": 3}, "max_updates=3 needs budget='updates'"),
+        ({"budget": "updates", "max_updates": 3, "max_epochs": 2}, "exclude each other"),
         ({"budget": "money"}, "budget='money'"),
         ({"confirm": -1}, "confirm=-1"),
         ({"budget": "seconds", "max_seconds": 3.0, "fixed": {"schedule": "cosine"}}, "cannot be used with max_seconds"),

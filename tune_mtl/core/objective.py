@@ -24,7 +24,7 @@ class Objective:
         """``name[:min|max]``; without a mode, losses are minimised and other metrics maximised."""
         name, _, mode = text.partition(":")
         if not mode:
-            mode = "min" if "loss" in name else "max"
+            mode = "min" if {"loss", "relative_loss"} & set(name.split("/")) else "max"
         return cls(name, cast(Literal["min", "max"], mode))
 
     def __str__(self) -> str:

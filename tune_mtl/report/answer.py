@@ -1,9 +1,11 @@
 """The answer in a sentence or two, with its uncertainty, and what is missing."""
 
+import math
+from collections import Counter
 from dataclasses import dataclass
 
-from tune_mtl.report.evidence import Evidence
-from tune_mtl.report.results import Results, equal_updates
+from tune_mtl.report.evidence import Evidence, shares_trunk
+from tune_mtl.report.results import Results, equal_updates, seeds_text
 from tune_mtl.report.statistics import ALPHA, Sample, difference, holm, welch
 from tune_mtl.report.tables import Cell, number
 from tune_mtl.tracking import names
@@ -36,18 +38,15 @@ def answer(evidence: Evidence, results: Results) -> Answer:
     config = results.runs[best][0].config
     groups = results.runs[best][0].groups
     with_groups = "" if groups is None else f" with {groups} group{'s' if groups > 1 else ''}"
-    among = f"of {', '.join(results.runs)}" if others else "the only strategy tried"
+    tried = len(evidence.strategies) > 1
+    among = f"of {', '.join(results.runs)}" if others else "no other has results" if tried else "no other was tried"
     headline = f"{best}{with_groups} at learning rate {number(float(config['lr']))} is best ({among})."
     quality = evidence.quality
     values = results.values(best, quality)
     if not values:
         return Answer(headline, [f"{quality} on {results.split} is not defined for it."], missing)
     reached = Cell(Sample.of(values)).text
-    where = (
-        f"{results.seeds} fresh seed{'s' if results.seeds > 1 else ''}"
-        if results.confirmed
-        else "the search's own seeds"
-    )
+    where = seeds_text(len(values), "fresh") if results.confirmed else f"{seeds_text(len(values))} of the search"
     details = [f"{quality} on {results.split}: {reached} over {where}."]
     details += _against_others(results, best, others)
     details += _at_equal_updates(results, best)
@@ -64,7 +63,7 @@ def _against_others(results: Results, best: str, others: list[str]) -> list[str]
     next_best = next(iter(rivals))
     gap = difference(mine, rivals[next_best])
     if gap is None:
-        return ["One seed says nothing about chance."]
+        return [f"One seed says nothing about chance: {results.label(next_best)} comes next."]
     sign = 1 if results.evidence.objective.mode == "min" else -1
     low, high = sorted((sign * gap.low, sign * gap.high))
     side = "worse" if sign * gap.value >= 0 else "better"
@@ -75,9 +74,12 @@ def _against_others(results: Results, best: str, others: list[str]) -> list[str]
         f" (95 % interval {number(low)} to {number(high)}, p = {p_values[next_best]:.2g})."
     ]
     alike = [name for name, p in p_values.items() if p >= ALPHA]
+    untested = [name for name in others if not p_values.get(name, math.nan) >= 0]
     if alike:
         said.append(f"Not told apart from it at level {ALPHA:g}: {', '.join(alike)}.")
-    else:
+    if untested:
+        said.append(f"Too few results to compare with: {', '.join(untested)}.")
+    if not alike and not untested:
         said.append(
             f"The difference to every other strategy is significant at level {ALPHA:g} (Welch, Holm-corrected)."
         )
@@ -106,15 +108,44 @@ def _at_equal_updates(results: Results, best: str) -> list[str]:
     return [f"Given as many updates, {text}, {verdict} (p = {p:.2g})."]
 
 
+def _lost_reruns(evidence: Evidence, results: Results) -> list[str]:
+    """Confirming runs that are not among the results, and so may flatter those that are."""
+    found = []
+    for strategy in evidence.winners if results.confirmed else ():
+        runs = evidence.rerun(names.CONFIRM, strategy)
+        lost = Counter(run.outcome for run in runs if run.outcome != "completed")
+        if not runs:
+            found.append(f"{strategy} has not been confirmed.")
+        elif lost:
+            said = ", ".join(f"{count} {outcome}" for outcome, count in lost.items())
+            found.append(f"Of {len(runs)} confirming runs of {strategy}, {said}: its numbers are those of the others.")
+    if len({len(runs) for runs in results.runs.values()}) > 1:
+        found.append("Strategies have results on unequal numbers of seeds.")
+    if evidence.outdated:
+        found.append(
+            f"{len(evidence.outdated)} confirming runs are of configs that do not win any more, and were left out."
+            f" tune-mtl confirm {evidence.name} confirms the present winners."
+        )
+    controlled = equal_updates(results)
+    uncontrolled = [name for name in results.runs if shares_trunk(name) and name not in controlled]
+    if results.confirmed and uncontrolled and evidence.confirmed(names.EQUAL_UPDATES):
+        found.append(f"No run with as many updates as the others: {', '.join(uncontrolled)}.")
+    return found
+
+
 def gaps(evidence: Evidence, results: Results) -> list[str]:
     """What is missing, each with the way to get it."""
     found = []
     asked = evidence.facts.get("total")
+    ended = sum(run.outcome not in ("running", "interrupted") for run in evidence.trials)
     if evidence.state == "running":
-        ended = sum(run.outcome not in ("running", "interrupted") for run in evidence.trials)
         found.append(f"The search is still running, or was killed: {ended} of {asked or '?'} trials have ended.")
     elif evidence.state == "interrupted":
         found.append(f"The search was interrupted: tune-mtl resume {evidence.name} goes on with it.")
+    elif asked is not None and ended < asked:
+        found.append(f"The time was up after {ended} of {asked} trials.")
+    if evidence.tags.get(names.CONFIRMATION, "complete") != "complete":
+        found.append(f"Confirmation is not complete: tune-mtl confirm {evidence.name} goes on with it.")
     absent = [strategy for strategy in evidence.strategies if strategy not in evidence.winners]
     if absent:
         outcomes = {run.outcome for run in evidence.trials if run.strategy in absent}
@@ -126,9 +157,7 @@ def gaps(evidence: Evidence, results: Results) -> list[str]:
         )
     elif results.runs and results.prefix != "test/":
         found.append("The problem has no test split: everything is on validation, on which epochs were selected.")
-    lost = [strategy for strategy in evidence.winners if results.confirmed and strategy not in results.runs]
-    if lost:
-        found.append(f"No confirming run of {', '.join(lost)} ended well.")
+    found += _lost_reruns(evidence, results)
     if results.runs and results.seeds < 2:
         found.append("One seed only: no deviation, no test. Give --confirm 3, or more.")
     if len(evidence.strategies) == 1:

@@ -4,7 +4,7 @@ import itertools
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from tune_mtl.report.evidence import Evidence, Trained
 from tune_mtl.report.results import Results, equal_updates
@@ -106,8 +106,8 @@ def grows_with_groups(one: Findings) -> Claim:
 def io_best_on_heterogeneous(one: Findings) -> Claim:
     """IO against every other strategy."""
     text = "IO is best on tasks of different nature"
-    if one.evidence.facts.get("homogeneous", True):
-        return Claim(text, "cannot tell", "the tasks are of one kind")
+    if one.evidence.facts.get("homogeneous") is not False:
+        return Claim(text, "cannot tell", "the tasks are of one kind, or nobody knows")
     rivals = [name for name in one.results.runs if name not in ("io", "stl") and one.quality(name)]
     if "io" not in one.results.runs or not rivals:
         return Claim(text, "cannot tell", "needs io and another strategy")
@@ -166,16 +166,16 @@ def survives_equal_updates(one: Findings) -> Claim:
 def shrinks_on_homogeneous(found: Sequence[Findings]) -> Claim:
     """The relative spread between strategies, on a problem of each kind."""
     text = "Differences between strategies shrink on homogeneous tasks"
-    spreads: dict[bool, list[tuple[str, float]]] = {True: [], False: []}
+    spreads: dict[Any, list[tuple[str, float]]] = {True: [], False: []}
     for one in found:
         means = [
             statistics.fmean(values)
             for name in (BASE, *INDIVIDUAL)
             if name in one.results.runs and (values := one.quality(name))
         ]
-        if len(means) > 1:
-            kind = bool(one.evidence.facts.get("homogeneous", False))
-            spreads[kind].append((one.evidence.name, (max(means) - min(means)) / abs(statistics.fmean(means))))
+        if len(means) > 1 and statistics.fmean(means):
+            kind = one.evidence.facts.get("homogeneous")
+            spreads.get(kind, []).append((one.evidence.name, (max(means) - min(means)) / abs(statistics.fmean(means))))
     if not all(spreads.values()):
         return Claim(text, "cannot tell", "needs two searches: one on tasks of one kind, one on tasks of several")
     said = "; ".join(f"{name}: {spread:.1%}" for several in spreads.values() for name, spread in several)

@@ -1,6 +1,7 @@
 """How figures look: one palette, one size, colours that everybody can tell apart, and both light and dark pages."""
 
 import io
+import math
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C6BB1", "#7F7F7F")
 MARKERS = "osD^vPX*"
 LINES = ("-", "--", "-.", ":")
+_LEGEND_LETTERS = 80
 _INK = "#010203"
 """Stands for the page's own text colour until the figure is set into a page."""
 
@@ -109,7 +111,8 @@ def looks(drawn: Sequence[str]) -> dict[str, Look]:
     order = {name: index for index, name in enumerate(registry)}
     known = sorted(drawn, key=lambda name: order.get(name, len(order)))
     return {
-        name: Look(PALETTE[index % 8], MARKERS[index % 8], LINES[index // 8 % 4]) for index, name in enumerate(known)
+        name: Look(PALETTE[index % 8], MARKERS[(index + index // 8) % 8], LINES[index // 8 % 4])
+        for index, name in enumerate(known)
     }
 
 
@@ -127,4 +130,11 @@ def legend_below(figure: Figure, axes: "Axes") -> None:
     handles, labels = axes.get_legend_handles_labels()
     if handles:
         unique = dict(zip(labels, handles, strict=True))
-        figure.legend(unique.values(), unique.keys(), loc="outside lower center", ncols=min(5, len(unique)))
+        columns = max(1, min(5, len(unique), _LEGEND_LETTERS // (max(map(len, unique)) + 6)))
+        figure.set_figheight(figure.get_figheight() + 0.2 * (math.ceil(len(unique) / columns) - 1))
+        figure.legend(unique.values(), unique.keys(), loc="outside lower center", ncols=columns)
+
+
+def short(name: str, most: int = 24) -> str:
+    """A name that fits above a small plot."""
+    return name if len(name) <= most else f"{name[: most - 3]}..."

@@ -2,6 +2,7 @@
 
 import json
 import math
+import statistics
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -158,14 +159,37 @@ class Evidence:
 
     def mode(self, metric: str) -> str | None:
         """Which way ``metric`` (without its split) is better."""
+        if metric == self.quality:
+            return self.objective.mode
         known: Mapping[str, str | None] = self.facts.get("metrics", {})
-        return known.get(metric, "min" if "loss" in metric else None)
+        if metric in known:
+            return known[metric]
+        whole, _, last = metric.rpartition("/")  # a metric of several values reports them numbered
+        if last.isdigit() and whole in known:
+            return known[whole]
+        return "min" if metric.partition("/")[0] in ("loss", "relative_loss") else None
 
     def confirmed(self, role: str, strategy: str | None = None) -> list[Trained]:
-        """Runs of a role that ended well, in the order of their seeds."""
-        found = [run for run in self.reruns if run.role == role and run.outcome == "completed"]
-        chosen = [run for run in found if strategy in (None, run.strategy)]
-        return sorted(chosen, key=lambda run: int(run.config["seed"]))
+        """Runs of a role that ended well, with the config that won, in the order of their seeds."""
+        return [run for run in self.rerun(role, strategy) if run.outcome == "completed"]
+
+    def rerun(self, role: str, strategy: str | None = None) -> list[Trained]:
+        """Runs of a role with the config that won, however they ended, in the order of their seeds."""
+        found = [run for run in self.reruns if run.role == role and strategy in (None, run.strategy)]
+        return sorted((run for run in found if self._of_winner(run)), key=lambda run: int(run.config["seed"]))
+
+    @property
+    def outdated(self) -> list[Trained]:
+        """Confirming runs of configs that do not win any more."""
+        return [run for run in self.reruns if not self._of_winner(run)]
+
+    def _of_winner(self, run: Trained) -> bool:
+        free = {"seed", *_FREE_BY_ROLE.get(run.role, ())}
+        winner = self.winners.get(run.strategy)
+        if winner is None:
+            return False
+        mine, its = ({k: v for k, v in config.items() if k not in free} for config in (run.config, winner.config))
+        return mine == its
 
     def history(self, run: Trained, metric: str) -> dict[int, float]:
         """A metric's value at each evaluated epoch."""
@@ -185,15 +209,20 @@ class Evidence:
         if names.COMMON_LR in self.tags:
             return float(self.tags[names.COMMON_LR])
         metric, sign = names.best_metric(self.objective.metric), 1 if self.objective.mode == "min" else -1
-        reached: dict[float, dict[str, list[float]]] = {}
+        reached: dict[float, dict[str, dict[str, list[float]]]] = {}
         for run in self.trials:
             if run.ranked and metric in run.metrics and shares_trunk(run.strategy):
-                reached.setdefault(run.lr, {}).setdefault(run.strategy, []).append(sign * run.metrics[metric])
+                configs = reached.setdefault(run.lr, {}).setdefault(run.strategy, {})
+                configs.setdefault(without_seed(run.config), []).append(sign * run.metrics[metric])
         sharing = {run.strategy for run in self.trials if shares_trunk(run.strategy)}
-        everyone = {lr: values for lr, values in reached.items() if values.keys() == sharing}
-        if everyone:
-            return min(everyone, key=lambda lr: math.fsum(min(values) for values in everyone[lr].values()))
-        return float(next(iter(self.winners.values())).config["lr"]) if self.winners else None
+        best = {
+            lr: math.fsum(min(map(statistics.fmean, configs.values())) for configs in strategies.values())
+            for lr, strategies in reached.items()
+            if strategies.keys() == sharing
+        }
+        if best:
+            return min(best, key=lambda lr: best[lr])
+        return next((float(won.config["lr"]) for name, won in self.winners.items() if shares_trunk(name)), None)
 
     @cached_property
     def grid_has_paths(self) -> bool:
@@ -205,11 +234,24 @@ class Evidence:
 
     def paths(self) -> dict[str, list[Trained]]:
         """By variant, the whole runs at the common learning rate, on the same seeds; empty where there are none."""
-        again = [run for run in self.reruns if run.role in (names.COMMON_PATH, names.CONFIRM)]
+        again = [*self.confirmed(names.CONFIRM), *self.confirmed(names.COMMON_PATH)]
         whole = [run for run in (self.trials if self.grid_has_paths else again) if run.outcome == "completed"]
         found = _by_variant(run for run in whole if run.lr == self.common_lr and "path/best_total" in run.metrics)
+        if not found:
+            return {}
+        shared = set.intersection(*({run.config["seed"] for run in runs} for runs in found.values()))
+        found = {name: [run for run in runs if run.config["seed"] in shared] for name, runs in found.items() if shared}
         order = {strategy: index for index, strategy in enumerate(registry)}
         return dict(sorted(found.items(), key=lambda item: (order[item[1][0].strategy], item[1][0].groups or 0)))
+
+
+_FREE_BY_ROLE = {names.EQUAL_UPDATES: ("max_updates", "epochs"), names.COMMON_PATH: ("lr",)}
+"""What a confirming run may have otherwise than the winner, besides the seed."""
+
+
+def without_seed(config: Mapping[str, Any]) -> str:
+    """A config as a text that is the same for every seed."""
+    return json.dumps({key: value for key, value in config.items() if key != "seed"}, sort_keys=True)
 
 
 def shares_trunk(strategy: str) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from matplotlib.ticker import MaxNLocator
 
-from tune_mtl.report.drawing import LINES, Drawing, Look, band, legend_below, looks, new_figure, style
+from tune_mtl.report.drawing import LINES, Drawing, Look, band, legend_below, looks, new_figure, short, style
 from tune_mtl.report.evidence import Evidence, Trained
 from tune_mtl.report.results import Results
 from tune_mtl.tracking import names
@@ -62,7 +62,7 @@ def task_learning_rates(evidence: Evidence, results: Results) -> Drawing | None:
         for strategy, look in looks(evidence.strategies).items():
             metric = names.best_metric(f"val/loss/{task}")
             drawn |= bool(_against_lr(place, _of(evidence, strategy), metric, look, strategy, evidence))
-        place.set(xscale="log", title=task)
+        place.set(xscale="log", title=short(task))
     for place in axes[len(tasks) :]:
         place.set_visible(False)
     if not drawn:
@@ -127,7 +127,7 @@ def learning_curves(evidence: Evidence, results: Results) -> Drawing | None:
     axes[1].set(xlabel="updates")
     axes[0].xaxis.set_major_locator(MaxNLocator(integer=True))
     for place in axes:
-        _clip(place)
+        _clip(place, 1 if evidence.objective.mode == "min" else -1)
     legend_below(figure, axes[0])
     return Drawing(
         "learning-curves",
@@ -233,7 +233,7 @@ def _against_lr(
     known = [run for run in runs if metric in run.metrics]
     if not known:
         return None
-    sign = 1 if evidence.objective.mode == "min" or "loss" in metric else -1
+    sign = -1 if evidence.mode(metric.removeprefix("best/val/")) == "max" else 1
     configs: dict[float, dict[str, list[float]]] = {}
     for run in known:
         rest = repr(sorted((key, repr(value)) for key, value in run.config.items() if key != "seed"))
@@ -253,7 +253,7 @@ def _against_lr(
                 markerfacecolor="none" if early else look.color,
                 label=label if not early or len(chosen) == len(known) else None,
             )  # fmt: skip
-    _clip(axes)
+    _clip(axes, sign)
     rate, value = min(
         ((rate, statistics.fmean(found)) for rate, several in configs.items() for found in several.values()),
         key=lambda pair: sign * pair[1],
@@ -261,14 +261,14 @@ def _against_lr(
     return f"{label} {value:.4g} at {rate:.4g}"
 
 
-def _clip(axes: "Axes") -> None:
-    """Leave out what is many times worse than the rest: it would flatten everything else."""
+def _clip(axes: "Axes", sign: int) -> None:
+    """Leave out what is many times worse than the rest: it would flatten all else. ``sign``: 1 if less is better."""
     drawn = np.concatenate([np.asarray(line.get_ydata(), dtype=float) for line in axes.get_lines()] or [np.empty(0)])
-    values = [float(value) for value in drawn if math.isfinite(value)]
+    values = sign * drawn[np.isfinite(drawn)]
     if len(values) < 4:
         return
-    low, middle = min(values), statistics.median(values)
-    limit = middle + 3 * (middle - low)
-    if low > 0 and limit > low and max(values) > limit:
-        axes.set_ylim(low - 0.05 * (limit - low), limit)
-        axes.set_title("higher values are cut off", loc="right", fontsize=8)
+    best, middle = float(values.min()), float(np.median(values))
+    limit = middle + 3 * (middle - best)
+    if limit > best and values.max() > limit:
+        axes.set_ylim(*sorted((sign * (best - 0.05 * (limit - best)), sign * limit)))
+        axes.set_title(f"{'higher' if sign > 0 else 'lower'} values are cut off", loc="right", fontsize=8)

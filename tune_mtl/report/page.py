@@ -28,13 +28,14 @@ def page(sections: Sequence[Section], claims: Table | None) -> str:
     """The whole document."""
     searches = ", ".join(section.evidence.name for section in sections)
     body = "".join(_section(section, several=len(sections) > 1) for section in sections)
+    title = f"<h1>{html.escape(searches)}</h1>\n" if len(sections) > 1 else ""
     about_claims = "" if claims is None else _claims(claims)
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         '<link rel="icon" href="data:,">\n'
         f"<title>{html.escape(searches)} - tune-mtl</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
-        f"<main>\n{body}{about_claims}</main>\n"
+        f"<main>\n{title}{body}{about_claims}</main>\n"
         "<footer class=soft>Written by tune-mtl from its MLflow runs. Tables and figures are beside this page as CSV,"
         " LaTeX, Markdown, PDF, SVG and PNG.</footer>\n</body>\n</html>\n"
     )
@@ -66,9 +67,9 @@ def _section(section: Section, *, several: bool) -> str:
         )
     tables = "".join(table.html(f"{evidence.name}-" if several else "") for table in section.tables)
     figures = "".join(_figure(drawing, evidence.name) for drawing in section.drawings)
-    heading = f"<p class=soft>{html.escape(evidence.name)}</p>" if several else ""
+    level = "h2" if several else "h1"
     return (
-        f"<header>{heading}<h1>{html.escape(question)}</h1>\n"
+        f"<header><{level}>{html.escape(question)}</{level}>\n"
         f"<p class=soft>Search {html.escape(evidence.name)}: {len(evidence.trials)} trials of"
         f" {html.escape(strategies)}, judged by {html.escape(str(evidence.objective))}.</p></header>\n"
         f"<section class=answer aria-label='The answer'><p>{html.escape(said.headline)}</p>{details}</section>\n"
@@ -91,7 +92,7 @@ def _figure(drawing: Drawing, search: str) -> str:
     label = html.escape(drawing.alternative, quote=True)
     svg = svg.replace("<svg ", f'<svg role="img" aria-label="{label}" ', 1)
     caption = html.escape(drawing.title)
-    return f"<figure><figcaption>{caption}</figcaption><div class=scroll>{svg}</div></figure>\n"
+    return f"<figure><figcaption>{caption}</figcaption><div class=scroll tabindex=0>{svg}</div></figure>\n"
 
 
 def _method(section: Section) -> str:
@@ -108,7 +109,7 @@ def _method(section: Section) -> str:
         "Confirmation": _confirmation(evidence),
         "Tasks": ", ".join(evidence.tasks) or "unknown",
         "Samples": ", ".join(f"{count} {split}" for split, count in samples.items() if count) or "unknown",
-        "Selection": "epochs and configs by validation alone; test once per confirming run",
+        "Selection": _selection(evidence),
         "Versions": ", ".join(
             f"{key} {evidence.tags[f'tune_mtl.{key}']}"
             for key in ("tune_mtl", "torch", "ray", "python")
@@ -119,6 +120,12 @@ def _method(section: Section) -> str:
     }
     listed = "".join(f"<dt>{html.escape(key)}</dt><dd>{html.escape(value)}</dd>" for key, value in rows.items())
     return f"<dl>{listed}</dl>\n<p>The command that repeats it:</p>\n<pre>{html.escape(section.command)}</pre>\n"
+
+
+def _selection(evidence: Evidence) -> str:
+    if evidence.facts.get("protocol") == "paper":
+        return "epochs and configs on the official evaluation split, as in the paper"
+    return "epochs and configs by validation alone; test once per confirming run"
 
 
 def _budget(evidence: Evidence) -> str:
@@ -134,11 +141,14 @@ def _budget(evidence: Evidence) -> str:
         if settings.get("balance", "strategy") == "strategy"
         else "strategy is searched too"
     )
+    if settings.get("algorithm") == "grid":
+        fair = "every point of it" if settings.get("samples") is None else f"its first {settings['samples']} trials"
     return f"{budget['length']:g} {unit}; {stopped}; {settings.get('algorithm', 'optuna')}, {fair}"
 
 
 def _confirmation(evidence: Evidence) -> str:
-    seeds = sorted({int(run.config["seed"]) for run in evidence.reruns})
+    whole = [run for run in evidence.reruns if run.outcome == "completed"]
+    seeds = sorted({int(run.config["seed"]) for run in whole})
     if not seeds:
         return "none"
-    return f"{len(evidence.reruns)} whole runs on seeds {', '.join(map(str, seeds))}, which the search never saw"
+    return f"{len(whole)} whole runs on seeds {', '.join(map(str, seeds))}, which the search never saw"

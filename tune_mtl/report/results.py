@@ -12,6 +12,8 @@ from tune_mtl.strategies.registry import registry
 from tune_mtl.tracking import names
 
 REFERENCE = "stl"
+_AS_MANY = 0.98
+"""Of the most updates: missing labels cost groups a few steps."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ class Results:
         """The confirming runs; without any, those of the search with the winning configs."""
         fresh = {strategy: evidence.confirmed(names.CONFIRM, strategy) for strategy in evidence.strategies}
         fresh = {strategy: runs for strategy, runs in fresh.items() if runs}
-        tested = any(name.startswith("test/") for runs in fresh.values() for run in runs for name in run.metrics)
+        tested = any(f"test/{evidence.quality}" in run.metrics for runs in fresh.values() for run in runs)
         found = fresh or {strategy: _winning_runs(evidence, strategy) for strategy in evidence.winners}
         results = cls(evidence, found, "test/" if tested else "best/val/", bool(fresh))
         sign = 1 if evidence.objective.mode == "min" else -1
@@ -100,6 +102,17 @@ class Results:
         """On how many seeds, at most."""
         return max((len(runs) for runs in self.runs.values()), default=0)
 
+    @property
+    def seeds_text(self) -> str:
+        """``3 seeds``; ``1 to 3 seeds`` where they differ."""
+        fewest = min((len(runs) for runs in self.runs.values()), default=0)
+        return seeds_text(self.seeds) if fewest == self.seeds else f"{fewest} to {seeds_text(self.seeds)}"
+
+
+def seeds_text(count: int, kind: str = "") -> str:
+    """``1 seed``, ``3 fresh seeds``."""
+    return f"{count} {kind + ' ' if kind else ''}seed{'' if count == 1 else 's'}"
+
 
 def _winning_runs(evidence: Evidence, strategy: str) -> list[Trained]:
     """All runs of the search with the winner's config, whatever their seed."""
@@ -127,12 +140,16 @@ def deltas(results: Results) -> dict[str, float | None]:
 
 
 def equal_updates(results: Results) -> dict[str, list[float]]:
-    """The objective's metric on every seed, everyone having taken as many updates; who takes most needs no control."""
+    """The objective's metric on every seed, everyone having taken as many updates.
+
+    Who takes most of them by itself needs no control; who takes fewer and has none is left out.
+    """
     evidence, found = results.evidence, {}
-    for strategy, runs in results.runs.items():
-        if not registry[strategy].shares_trunk:
-            continue
-        control = evidence.confirmed(names.EQUAL_UPDATES, strategy) or runs
+    sharing = {name: runs for name, runs in results.runs.items() if registry[name].shares_trunk}
+    most = max((run.metrics.get("updates", 0.0) for runs in sharing.values() for run in runs), default=0.0)
+    for strategy, runs in sharing.items():
+        enough = all(run.metrics.get("updates", 0.0) >= _AS_MANY * most for run in runs)
+        control = runs if enough else evidence.confirmed(names.EQUAL_UPDATES, strategy)
         values = [run.metrics.get(results.prefix + evidence.quality, math.nan) for run in control]
         found[strategy] = [value for value in values if not math.isnan(value)]
     return {strategy: values for strategy, values in found.items() if values}

@@ -151,5 +151,5 @@ def larger(first: Sequence[float], second: Sequence[float]) -> float:
     if len(logs) < 2:
         return math.nan
     if statistics.stdev(logs) <= 1e-12 * max(map(abs, logs)):
-        return 0.0 if logs[0] > 0 else 1.0
+        return 0.5 if logs[0] == 0 else 0.0 if logs[0] > 0 else 1.0
     return float(stats.ttest_1samp(logs, 0.0, alternative="greater").pvalue)

@@ -26,9 +26,15 @@ class Cell:
         if isinstance(value, str):
             return value
         if isinstance(value, Sample):
-            decimals = _decimals(value.mean)
-            spread = "" if math.isnan(value.deviation) else f" ± {_fixed(value.deviation, decimals)}"
-            return _fixed(value.mean, decimals) + spread
+            known = [abs(number) for number in (value.mean, value.deviation) if math.isfinite(number)]
+            size = max(known, default=0.0)
+            if size and not 1e-4 <= size < 1e9:
+                parts = [f"{number:.3g}" for number in (value.mean, value.deviation) if not math.isnan(number)]
+            else:
+                parts = [
+                    f"{number:.{_decimals(size)}f}" for number in (value.mean, value.deviation) if number == number
+                ]
+            return " ± ".join(parts)
         return number(value)
 
     @property
@@ -131,14 +137,9 @@ def _html_row(row: Sequence[Cell]) -> str:
     return "".join(cells)
 
 
-def _decimals(value: float) -> int:
-    if value == 0 or not math.isfinite(value):
-        return 0
-    return min(8, max(0, 3 - math.floor(math.log10(abs(value)))))
-
-
-def _fixed(value: float, decimals: int) -> str:
-    return f"{value:.{decimals}f}" if math.isfinite(value) else "-"
+def _decimals(size: float) -> int:
+    """So many that the larger of a mean and its deviation has four digits."""
+    return max(0, 3 - math.floor(math.log10(size))) if size else 0
 
 
 def number(value: float) -> str:

@@ -45,7 +45,7 @@ def quality_table(results: Results) -> Table:
         else "One seed: no test is possible. Bold: the best."
     )
     notes = [
-        f"Mean and standard deviation over {results.seeds} seed{'s' if results.seeds > 1 else ''}, on {results.split}.",
+        f"Mean and standard deviation over {results.seeds_text}, on {results.split}.",
         tested,
         f"Average rank: over {len(results.judged)} metrics, equivalent results share the better rank.",
     ]
@@ -90,9 +90,7 @@ def updates_table(results: Results) -> Table | None:
         return None
     rows = []
     samples = equal_updates(results)
-    places = standings(
-        {strategy: Sample.of(values) for strategy, values in samples.items()}, evidence.mode(quality) or "min"
-    )
+    places = standings({strategy: Sample.of(values) for strategy, values in samples.items()}, evidence.objective.mode)
     for strategy, values in samples.items():
         control = evidence.confirmed(names.EQUAL_UPDATES, strategy)
         own = results.values(strategy, quality)

@@ -1,10 +1,12 @@
 """Writing a report: the page, its tables and figures as files, and all of it attached to the search's run."""
 
+import hashlib
+import json
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tune_mtl.core.errors import UserError
 from tune_mtl.report.answer import Answer, answer
@@ -14,8 +16,11 @@ from tune_mtl.report.results import Results
 from tune_mtl.report.tables import Table
 from tune_mtl.tracking.store import check_name, report_folder
 
+if TYPE_CHECKING:
+    from tune_mtl.report.page import Section
+
 PAGE = "index.html"
-_ARTIFACTS = "report"
+_ARTIFACTS, _JOINT = "report", "report-of-several"
 
 
 @dataclass(frozen=True)
@@ -58,9 +63,9 @@ def write_report(*searches: str, out: str | Path | None = None, tracking_uri: st
     if not searches:
         raise UserError("report needs the name of a search.")
     found = [_findings(name, tracking_uri) for name in searches]
-    folder = Path(out) if out is not None else report_folder("+".join(searches)[:100])
+    folder = Path(out) if out is not None else report_folder(_folder_name(searches))
     from tune_mtl.report.figures import draw_all
-    from tune_mtl.report.page import Section, page
+    from tune_mtl.report.page import Section
 
     sections = []
     for one in found:
@@ -76,20 +81,13 @@ def write_report(*searches: str, out: str | Path | None = None, tracking_uri: st
         )
     claims = check_claims(found)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for section in sections:
-            place = folder if len(sections) == 1 else folder / section.evidence.name
-            place.mkdir(exist_ok=True)
-            _write_tables(place, section.tables)
-            for drawing in section.drawings:
-                for kind in ("svg", "pdf", "png"):
-                    (place / f"{drawing.key}.{kind}").write_bytes(drawing.file(kind))
-        _write_tables(folder, [claims_table(claims)])
-        (folder / PAGE).write_text(page(sections, claims_table(claims)))
+        written = _write_files(folder, sections, claims)
     except OSError as error:
         raise UserError(f"the report cannot be written to {folder}: {error.strerror}. Give --out.") from None
     for one in found:
-        one.evidence.client.log_artifacts(one.evidence.run_id, str(folder), _ARTIFACTS)
+        for path in written:
+            place = Path(_ARTIFACTS if len(found) == 1 else _JOINT) / path.parent.relative_to(folder)
+            one.evidence.client.log_artifact(one.evidence.run_id, str(path), str(place))
     return Report(
         folder / PAGE,
         {section.evidence.name: section.answer for section in sections},
@@ -132,10 +130,37 @@ def tables_of(one: Findings) -> list[Table]:
     return [table for table in made if table is not None]
 
 
-def _write_tables(folder: Path, tables: Sequence[Table]) -> None:
-    for table in tables:
-        for kind, text in (("md", table.markdown()), ("tex", table.latex()), ("csv", table.csv())):
-            (folder / f"{table.key}.{kind}").write_text(text)
+def _write_files(folder: Path, sections: "Sequence[Section]", claims: Sequence[Claim]) -> list[Path]:
+    """Everything that a report consists of; returns what was written, and nothing else that may lie there."""
+    from tune_mtl.report.page import page
+
+    contents: dict[Path, bytes] = {}
+    for section in sections:
+        place = folder if len(sections) == 1 else folder / section.evidence.name
+        contents |= _tables(place, section.tables)
+        for drawing in section.drawings:
+            for kind in ("svg", "pdf", "png"):
+                contents[place / f"{drawing.key}.{kind}"] = drawing.file(kind)
+    contents |= _tables(folder, [claims_table(claims)])
+    contents[folder / PAGE] = page(sections, claims_table(claims)).encode()
+    for path, content in contents.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    return list(contents)
+
+
+def _tables(folder: Path, tables: Sequence[Table]) -> dict[Path, bytes]:
+    return {
+        folder / f"{table.key}.{kind}": text.encode()
+        for table in tables
+        for kind, text in (("md", table.markdown()), ("tex", table.latex()), ("csv", table.csv()))
+    }
+
+
+def _folder_name(searches: Sequence[str]) -> str:
+    """Names the folder of a report; of several searches, one that no other set of them has."""
+    joined = "+".join(searches)
+    return joined if len(joined) <= 100 else f"{joined[:80]}+{hashlib.sha256(joined.encode()).hexdigest()[:8]}"
 
 
 _PRIVATE = ("name", "address", "storage", "tracking_uri", "report")
@@ -145,12 +170,13 @@ _PRIVATE = ("name", "address", "storage", "tracking_uri", "report")
 def search_command(evidence: Evidence) -> str:
     """The command line that repeats a search; places are left out."""
     words = ["tune-mtl", "search", evidence.problem]
+    defaults = {**_DEFAULTS, **(_PAPER_DEFAULTS if evidence.settings.get("space") == "paper" else {})}
     for key, value in evidence.settings.items():
-        if key in (*_PRIVATE, "problem") or value in (None, "", [], {}) or value == _DEFAULTS.get(key):
+        if key in (*_PRIVATE, "problem") or value in (None, "", [], {}) or value == defaults.get(key):
             continue
         if key == "fixed":
             for name, setting in value.items():
-                words += ["--set", f"{name}={_text(setting)}"]
+                words += ["--set", f"{name}={json.dumps(setting)}"]
         else:
             words += [f"--{key.replace('_', '-')}", _text(value)]
     return shlex.join(words)
@@ -165,4 +191,8 @@ _DEFAULTS: dict[str, Any] = {
 def _text(value: Any) -> str:
     if isinstance(value, list | tuple):
         return ",".join(map(str, value))
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return f"{value:g}" if isinstance(value, float) and float(f"{value:g}") == value else str(value)
+
+
+_PAPER_DEFAULTS: dict[str, Any] = {"algorithm": "grid", "scheduler": "none", "confirm": 3}
+"""What the space ``paper`` implies."""

@@ -17,7 +17,7 @@ def problem_facts(plan: Plan) -> dict[str, Any]:
     """
     problem = plan.problem
     config = resolve(problem, plan.completed(next(plan.space.grid(plan.space.strategies[0]))), plan.settings.problem)
-    reported = [*metric_names(problem.tasks, "val", problem.joint_metrics()), *problem.analysed]
+    reported = metric_names(problem.tasks, "val", problem.joint_metrics())
     kinds = {(_name(task.loss), tuple(map(str, task.new_metrics() or ()))) for task in problem.tasks}
     return {
         "name": problem.name,

@@ -98,9 +98,10 @@ class Plan:
             first = next(space.grid(strategy))
             configs.append(resolve(problem, {**base, **first}, settings.problem))
             check_metric(problem, configs[-1])
-            if "groups" in space.of(strategy):
-                for groups in space.of(strategy)["groups"].points():
-                    configs.append(resolve(problem, {**base, **first, "groups": groups}, settings.problem))
+            for name in ("groups", "batch_size"):
+                if name in space.of(strategy):
+                    for value in space.of(strategy)[name].points():
+                        configs.append(resolve(problem, {**base, **first, name: value}, settings.problem))
         budget = make_budget(problem, settings, configs)
         for each in configs:
             config = resolve(problem, {**each.as_dict(), **budget.config}, settings.problem)
@@ -224,10 +225,10 @@ def make_budget(problem: Problem, settings: Settings, configs: Sequence[Config])
         limit = {"max_seconds": settings.max_seconds, "epochs": passes}
         return Budget("seconds", settings.max_seconds, settings.max_seconds * _GRACE, limit)
     if settings.budget == "updates":
-        per_epoch = mini_batches_per_epoch(problem, configs[0])
+        per_epoch = [mini_batches_per_epoch(problem, config) for config in configs]
         steps = [config.updates_per_batch(len(problem.tasks)) for config in configs]
-        most = settings.max_updates or epochs * per_epoch * max(steps)
-        limit = {"max_updates": most, "epochs": math.ceil(most / per_epoch)}
+        most = settings.max_updates or epochs * max(map(math.prod, zip(per_epoch, steps, strict=True)))
+        limit = {"max_updates": most, "epochs": math.ceil(most / min(per_epoch))}
         return Budget("updates", most, most * _GRACE, limit)
     grace = min(epochs, max(configs[0].evaluate_every, math.ceil(epochs * _GRACE)))
     return Budget("epoch", epochs, grace, {"epochs": epochs})

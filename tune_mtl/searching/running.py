@@ -100,7 +100,6 @@ class Trials:
             grid = self.tuner.fit()
         finally:
             self.screen.close()
-            self.tracker.flush()
         ended = sum(trial.status in ("TERMINATED", "ERROR") for trial in grid._experiment_analysis.trials)
         return ended >= self.screen.total or self.halving.time_is_up
 

@@ -40,12 +40,23 @@ class Settings(Options):
     confirm: Annotated[int, Field(ge=0, le=1000)] = 0
     report: bool = True
 
+    def public(self) -> dict[str, Any]:
+        """As JSON for everybody: addresses without the names and passwords that they may hold."""
+        values = self.model_dump(mode="json")
+        for key in ("address", "storage", "tracking_uri"):
+            if values[key] and "@" in values[key]:
+                scheme, _, rest = values[key].rpartition("://")
+                values[key] = f"{scheme}://{rest.rpartition('@')[2]}"
+        return values
+
     @model_validator(mode="after")
     def _sensible(self) -> Self:
         if self.algorithm == "grid" and self.balance == "none":
             raise ValueError("balance='none' needs an algorithm that chooses strategies: optuna or random")
         if self.max_updates is not None and self.budget != "updates":
             raise ValueError(f"max_updates={self.max_updates} needs budget='updates'")
+        if self.max_updates is not None and self.max_epochs is not None:
+            raise ValueError(f"max_updates={self.max_updates} and max_epochs={self.max_epochs} exclude each other")
         if (self.max_seconds is not None) != (self.budget == "seconds"):
             raise ValueError("budget='seconds' and max_seconds, the training time of a trial, need each other")
         return self

@@ -95,7 +95,7 @@ class FairSearcher(Searcher):
         if error or not result or result.get(OUTCOME) == "failed":
             study.tell(trial, state=TrialState.FAIL)
         elif result.get(OUTCOME) == "diverged":
-            trial.report(math.nan, int(result[self._counts]) + 1)
+            trial.report(math.nan, self._step(result) + 1)
             study.tell(trial, state=TrialState.PRUNED)
         else:
             self._report(trial, result)
@@ -105,12 +105,16 @@ class FairSearcher(Searcher):
                 study.tell(trial, state=TrialState.PRUNED)
 
     def _report(self, trial: optuna.Trial, result: Mapping[str, Any]) -> None:
-        value, reached = result.get("best"), result.get(self._counts)
-        if value is None or reached is None:
+        value = result.get("best")
+        if value is None or self._counts not in result:
             return
-        known = trial.study._storage.get_trial(trial._trial_id).intermediate_values
-        if int(reached) not in known:
-            trial.report(float(value), int(reached))
+        step = self._step(result)
+        if step not in trial.study._storage.get_trial(trial._trial_id).intermediate_values:
+            trial.report(float(value), step)
+
+    def _step(self, result: Mapping[str, Any]) -> int:
+        """How far a trial is, for Optuna: whole numbers, so of seconds the thousandths."""
+        return int(result[self._counts] * (1000 if self._counts == "seconds" else 1))
 
     def save(self, checkpoint_path: str) -> None:
         """Everything, for a resume."""

@@ -43,7 +43,10 @@ class SearchRuns:
             for file, content in files.items():
                 self._client.log_dict(found.info.run_id, dict(content), file)
         self._parent = str(found.info.run_id)
-        self._client.update_run(self._parent, status="RUNNING")
+        if self._kind == "confirm":  # the search itself stays as complete as it is
+            self._client.set_tag(self._parent, names.CONFIRMATION, "running")
+        else:
+            self._client.update_run(self._parent, status="RUNNING")
         for run in self._children():
             self._trials[run.data.tags[names.TRIAL_ID]] = run.info.run_id
         return self._parent
@@ -117,7 +120,10 @@ class SearchRuns:
         self._client.log_text(self._parent, table.to_csv(index=False), f"{self._kind}s.csv")
         if best is not None:
             self._client.log_dict(self._parent, dict(best), "best_config.json")
-        self._client.set_terminated(self._parent, "FINISHED" if complete else "KILLED")
+        if self._kind == "confirm":
+            self._client.set_tag(self._parent, names.CONFIRMATION, "complete" if complete else "interrupted")
+        else:
+            self._client.set_terminated(self._parent, "FINISHED" if complete else "KILLED")
 
     def _children(self) -> list[Run]:
         return search_runs(self._client, [self._experiment], self._search, self._kind)
