@@ -50,6 +50,7 @@ class SearchResult:
         complete: Whether all trials that were asked for have ended, confirmation included; else
             ``tune_mtl.resume(name)`` goes on.
         folder: Checkpoints and log.
+        confirmed: On how many fresh seeds the winners were trained again.
         report: The page and its answer, unless it was not asked for.
     """
 
@@ -60,6 +61,7 @@ class SearchResult:
     complete: bool
     folder: Path
     tracking_uri: str = field(repr=False)
+    confirmed: int = 0
     report: Report | None = None
 
     def trials(self) -> "pd.DataFrame":
@@ -217,7 +219,8 @@ def _finish(plan: Plan, running: Trials) -> SearchResult:
     with logged_to(plan.folder / LOG):
         result = _run(plan, running)
         if result.complete and plan.settings.confirm and result.best is not None:
-            result = replace(result, complete=confirm_search(plan, plan.settings.confirm))
+            done = confirm_search(plan, plan.settings.confirm)
+            result = replace(result, complete=done, confirmed=plan.settings.confirm if done else 0)
         if result.complete and plan.settings.report:
             result = replace(result, report=_report(plan))
     return result

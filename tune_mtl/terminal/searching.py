@@ -64,7 +64,7 @@ def show_result(result: "SearchResult") -> None:
         show_report(result.report)
     if result.best is not None:
         screen.print("\nnext:")
-        if result.complete and not (result.report and result.report.confirmed):
+        if result.complete and not result.confirmed:
             screen.print(f"  tune-mtl confirm {result.name}      does it hold on fresh seeds?")
         screen.print(f"  tune-mtl best {result.name}      the best config, and the command that repeats it")
         screen.print("  tune-mtl ui      compare the trials in MLflow")
