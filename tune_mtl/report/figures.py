@@ -41,10 +41,11 @@ def learning_rates(evidence: Evidence, results: Results) -> Drawing | None:  # n
     if not said:
         return None
     axes.set(xscale="log", xlabel="learning rate", ylabel=f"best {evidence.objective.metric}")
+    _clip(axes, 1 if evidence.objective.mode == "min" else -1)
     legend_below(figure, axes)
     return Drawing(
         "learning-rates",
-        "Best validation value against the learning rate",
+        f"Best validation value against the learning rate{_hollow(evidence)}",
         f"{evidence.objective.metric} at the best epoch of each trial. Best of each strategy: {'; '.join(said)}.",
         figure,
     )
@@ -63,6 +64,7 @@ def task_learning_rates(evidence: Evidence, results: Results) -> Drawing | None:
             metric = names.best_metric(f"val/loss/{task}")
             drawn |= bool(_against_lr(place, _of(evidence, strategy), metric, look, strategy, evidence))
         place.set(xscale="log", title=short(task))
+        _clip(place, 1)
     for place in axes[len(tasks) :]:
         place.set_visible(False)
     if not drawn:
@@ -97,6 +99,7 @@ def group_counts(evidence: Evidence, results: Results) -> Drawing | None:  # noq
             runs = [run for run in _of(evidence, strategy) if run.groups == count]
             _against_lr(place, runs, metric, styles[str(count)], f"{count} groups", evidence)
         place.set(xscale="log", title=strategy, xlabel="learning rate", ylabel=f"best {evidence.objective.metric}")
+        _clip(place, 1 if evidence.objective.mode == "min" else -1)
         place.legend()
     for place in axes[len(grouped) :]:
         place.set_visible(False)
@@ -218,6 +221,10 @@ def pareto(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
     return front
 
 
+def _hollow(evidence: Evidence) -> str:
+    return " (hollow: stopped early)" if any(run.outcome == "stopped_early" for run in evidence.trials) else ""
+
+
 def _of(evidence: Evidence, strategy: str) -> list[Trained]:
     return [run for run in evidence.trials if run.strategy == strategy and run.ranked]
 
@@ -251,9 +258,8 @@ def _against_lr(
                 [run.metrics[metric] for run in chosen],
                 linestyle="none", marker=look.marker, markersize=5, color=look.color,
                 markerfacecolor="none" if early else look.color,
-                label=label if not early or len(chosen) == len(known) else None,
+                label=label if chosen and (not early or len(chosen) == len(known)) else None,
             )  # fmt: skip
-    _clip(axes, sign)
     rate, value = min(
         ((rate, statistics.fmean(found)) for rate, several in configs.items() for found in several.values()),
         key=lambda pair: sign * pair[1],

@@ -29,16 +29,19 @@ def quality_table(results: Results) -> Table:
     gains = deltas(results)
     rows = []
     for strategy in results.runs:
-        cells = [Cell(results.label(strategy))]
-        for metric in shown:
-            sample, place = results.samples(metric).get(strategy), places[metric].get(strategy)
-            cells.append(Cell(sample, strong=place is not None and place.equivalent))
         rank = ranks.get(strategy)
-        cells.append(Cell(None if rank is None else round(rank, 2), strong=rank == best_rank))
-        if gains:
-            cells.append(Cell(gains.get(strategy)))
-        rows.append(cells)
-    header = ["strategy", *(metric + ARROWS.get(evidence.mode(metric) or "", "") for metric in shown), "average rank ↓"]
+        measured = [
+            Cell(
+                results.samples(metric).get(strategy),
+                strong=strategy in places[metric] and places[metric][strategy].equivalent,
+            )
+            for metric in shown
+        ]
+        ranked = [Cell(None if rank is None else round(rank, 2), strong=rank == best_rank)]
+        gained = [Cell(gains.get(strategy))] if gains else []
+        rows.append([Cell(results.label(strategy)), measured[0], *ranked, *gained, *measured[1:]])
+    first, *rest = (metric + ARROWS.get(evidence.mode(metric) or "", "") for metric in shown)
+    header = ["strategy", first, "average rank ↓", *(["Δm % ↑"] if gains else []), *rest]
     tested = (
         f"Bold: the best mean, and what Welch's t-test (Holm-corrected, alpha {ALPHA:g}) does not tell from it."
         if results.seeds > 1
@@ -54,7 +57,7 @@ def quality_table(results: Results) -> Table:
     return Table(
         "quality",
         f"What each strategy reaches on {results.split}",
-        [*header, *(["Δm % ↑"] if gains else [])],
+        header,
         rows,
         notes,
     )
@@ -183,19 +186,19 @@ def search_table(evidence: Evidence) -> Table:
         rows.append(
             [
                 Cell(strategy),
+                Cell(None if best is None else best.value),
+                Cell(None if best is None else float(best.config["lr"])),
+                Cell(len(groups) if isinstance(groups, list) else groups),
                 Cell(len(runs)),
                 *(Cell(counts.pop(outcome, 0)) for outcome in ("completed", "stopped_early", "diverged", "failed")),
                 Cell(sum(counts.values())),
                 Cell(_sum(runs, "updates")),
                 Cell(_sum(runs, "seconds")),
-                Cell(None if best is None else best.value),
-                Cell(None if best is None else float(best.config["lr"])),
-                Cell(len(groups) if isinstance(groups, list) else groups),
             ]
         )
     header = [
-        "strategy", "trials", "completed", "stopped early", "diverged", "failed", "not ended", "updates", "seconds",
-        f"best {evidence.objective.metric}", "lr", "groups",
+        "strategy", f"best {evidence.objective.metric}", "lr", "groups", "trials", "completed", "stopped early",
+        "diverged", "failed", "not ended", "updates", "seconds",
     ]  # fmt: skip
     note = "Selected on validation: the best of many is better than it will be again, which confirmation shows."
     return Table("search", "How the search was spent, and what it found", header, rows, [note])
