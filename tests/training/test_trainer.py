@@ -1,5 +1,6 @@
 """Epochs, evaluation, the best epoch, divergence, determinism and exact continuation in one process."""
 
+import copy
 import math
 from contextlib import suppress
 
@@ -436,8 +437,9 @@ def test_a_limited_trial_stopped_anywhere_continues_exactly():
     with suppress(Stop):
         while not stopped.finished:
             stopped.run_period(stop)
+    state = copy.deepcopy(stopped.state_dict())
     continued = make_trainer(strategy="ius", max_updates=40)
-    continued.load_state_dict(stopped.state_dict())
+    continued.load_state_dict(state)
     while not continued.finished:
         continued.run_period()
     assert timeless(continued.history) == timeless(whole.history)
