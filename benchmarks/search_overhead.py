@@ -57,8 +57,8 @@ def search_wall(scheduler: str, trials: int, epochs: int, name: str) -> dict[str
     kept: list[recorder.Recorder] = []
     made = recorder.Recorder.__init__
 
-    def remember(self: recorder.Recorder) -> None:
-        made(self)
+    def remember(self: recorder.Recorder, *given: Any) -> None:
+        made(self, *given)
         kept.append(self)
 
     recorder.Recorder.__init__ = remember  # type: ignore[method-assign]

@@ -2,9 +2,8 @@
 
 import json
 import shlex
-import statistics
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -14,6 +13,7 @@ from tune_mtl.core.callable_module import make_callable
 from tune_mtl.core.errors import UserError, did_you_mean
 from tune_mtl.core.objective import Objective
 from tune_mtl.tracking import names
+from tune_mtl.tracking.ranking import Ranking, Winner, read_winners
 from tune_mtl.tracking.runs import search_runs
 from tune_mtl.tracking.store import client, reachable, tracking_uri
 
@@ -98,78 +98,60 @@ def train_command(config: Mapping[str, Any]) -> str:
     return shlex.join(words)
 
 
-def best(name: str, *, strategy: str | None = None, tracking_uri: str | None = None) -> BestTrial:
+def best(
+    name: str, *, strategy: str | None = None, tracking_uri: str | None = None, recompute: bool = False
+) -> BestTrial:
     """The best trial of search ``name``, or of one of its strategies.
 
     Diverged, failed and unfinished trials cannot win. Values are those of the best epoch, not of the last. A config
     that ran on several seeds is ranked by its mean; one that ran on fewer than others of its strategy is not ranked.
+    The search itself keeps who is best; ``recompute`` looks at all of its trials instead.
 
     Raises:
         UserError: if there is no such search or strategy, or no trial of it has ended well.
     """
-    ranking = best_by_strategy(name, tracking_uri=tracking_uri)
-    if strategy is not None:
-        if strategy not in ranking:
-            raise UserError(f"search '{name}' has no finished trial of '{strategy}'. {did_you_mean(strategy, ranking)}")
-        return ranking[strategy]
+    uri, of, parent = find_search(name, tracking_uri)
+    ranking = _winners(of, parent, name, recompute=recompute)
+    if strategy is not None and strategy not in ranking:
+        raise UserError(f"search '{name}' has no finished trial of '{strategy}'. {did_you_mean(strategy, ranking)}")
     if not ranking:
         raise UserError(f"search '{name}' has no trial that ended well yet.")
-    return min(ranking.values(), key=lambda trial: trial.value * (1 if trial.objective.mode == "min" else -1))
+    return _trial(of, parent, ranking[strategy or next(iter(ranking))], uri)
 
 
-def best_by_strategy(name: str, *, tracking_uri: str | None = None) -> dict[str, BestTrial]:
+def best_by_strategy(name: str, *, tracking_uri: str | None = None, recompute: bool = False) -> dict[str, BestTrial]:
     """The best trial of each strategy that has one, the best strategy first."""
     uri, of, parent = find_search(name, tracking_uri)
-    objective = Objective.parse(parent.data.tags[names.OBJECTIVE])
-    return best_of_runs(search_runs(of, [parent.info.experiment_id], name, "trial"), objective, uri)
+    ranking = _winners(of, parent, name, recompute=recompute)
+    return {strategy: _trial(of, parent, winner, uri) for strategy, winner in ranking.items()}
 
 
-def best_of_runs(runs: "Iterable[Run]", objective: Objective, uri: str) -> dict[str, BestTrial]:
-    """The best trial of each strategy among ``runs``, the best strategy first."""
-    metric = names.best_metric(objective.metric)
-    configs: dict[str, list[Run]] = {}
-    for run in runs:
+def _winners(of: "MlflowClient", parent: "Run", name: str, *, recompute: bool) -> dict[str, Winner]:
+    """From the search's own run; where it does not say, or not to be believed, from all trials."""
+    if names.WINNERS in parent.data.tags and not recompute:
+        return read_winners(parent.data.tags[names.WINNERS])
+    ranking = Ranking(Objective.parse(parent.data.tags[names.OBJECTIVE]))
+    metric = names.best_metric(ranking.objective.metric)
+    for run in search_runs(of, [parent.info.experiment_id], name, "trial"):
         if run.data.tags.get(names.OUTCOME) in names.RANKED and metric in run.data.metrics:
-            configs.setdefault(_without_seed(run), []).append(run)
-    most: dict[str, int] = {}
-    for config, same in configs.items():
-        strategy = json.loads(config)["strategy"]
-        most[strategy] = max(most.get(strategy, 0), len(same))
-    winners: dict[str, BestTrial] = {}
-    for config, same in configs.items():
-        if len(same) < most[json.loads(config)["strategy"]]:
-            continue
-        candidate = _candidate(same, metric, objective, uri)
-        held = winners.get(candidate.config["strategy"])
-        if held is None or objective.better(candidate.value, held.value):
-            winners[candidate.config["strategy"]] = candidate
-    sign = 1 if objective.mode == "min" else -1
-    return dict(sorted(winners.items(), key=lambda winner: sign * winner[1].value))
+            config = json.loads(run.data.tags[names.CONFIG])
+            ranking.add(run.data.tags[names.TRIAL_ID], run.info.run_id, config, run.data.metrics[metric])
+    return ranking.winners()
 
 
-def _candidate(runs: Sequence["Run"], metric: str, objective: Objective, uri: str) -> BestTrial:
-    ordered = sorted(runs, key=lambda run: run.data.tags[names.TRIAL_ID])
-    chosen = ordered[0]
-    for run in ordered[1:]:
-        if objective.better(run.data.metrics[metric], chosen.data.metrics[metric]):
-            chosen = run
+def _trial(of: "MlflowClient", parent: "Run", winner: Winner, uri: str) -> BestTrial:
+    run = of.get_run(winner.run_id)
     return BestTrial(
-        config=json.loads(chosen.data.tags[names.CONFIG]),
-        metrics=dict(chosen.data.metrics),
-        run_id=chosen.info.run_id,
-        trial_id=chosen.data.tags[names.TRIAL_ID],
-        outcome=chosen.data.tags[names.OUTCOME],
-        value=statistics.fmean(run.data.metrics[metric] for run in runs),
-        seeds=len(runs),
-        objective=objective,
+        config=json.loads(run.data.tags[names.CONFIG]),
+        metrics=dict(run.data.metrics),
+        run_id=winner.run_id,
+        trial_id=run.data.tags[names.TRIAL_ID],
+        outcome=run.data.tags[names.OUTCOME],
+        value=winner.value,
+        seeds=winner.seeds,
+        objective=Objective.parse(parent.data.tags[names.OBJECTIVE]),
         tracking_uri=uri,
     )
-
-
-def _without_seed(run: "Run") -> str:
-    config = json.loads(run.data.tags[names.CONFIG])
-    config.pop("seed", None)
-    return json.dumps(config, sort_keys=True)
 
 
 def find_search(name: str, given_uri: str | None) -> "tuple[str, MlflowClient, Run]":
@@ -181,19 +163,20 @@ def find_search(name: str, given_uri: str | None) -> "tuple[str, MlflowClient, R
     uri = tracking_uri(given_uri)
     reachable(uri)
     of = client(uri)
-    parents = all_searches(of)
-    if name not in parents:
-        raise UserError(f"there is no search '{name}' in {uri.split('@')[-1]}. {did_you_mean(name, parents)}")
-    return uri, of, parents[name]
+    found = search_runs(of, _experiments(of), name, "search")
+    if not found:
+        raise UserError(f"there is no search '{name}' in {uri.split('@')[-1]}. {did_you_mean(name, all_searches(of))}")
+    return uri, of, found[0]
 
 
 def all_searches(of: "MlflowClient") -> "dict[str, Run]":
     """Every search of the store, by name, the newest first."""
-    experiments = [e.experiment_id for e in of.search_experiments(filter_string=f"name LIKE '{names.PREFIX}%'")]
-    if not experiments:
-        return {}
-    runs = of.search_runs(experiments, f"tags.`{names.KIND}` = 'search'", order_by=["attributes.start_time DESC"])
-    return {run.data.tags[names.SEARCH]: run for run in runs}
+    runs = search_runs(of, _experiments(of), None, "search")
+    return {run.data.tags[names.SEARCH]: run for run in sorted(runs, key=lambda run: -run.info.start_time)}
+
+
+def _experiments(of: "MlflowClient") -> list[str]:
+    return [e.experiment_id for e in of.search_experiments(filter_string=f"name LIKE '{names.PREFIX}%'")]
 
 
 def trials(name: str, *, tracking_uri: str | None = None, kind: str = "trial") -> "pd.DataFrame":

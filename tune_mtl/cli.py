@@ -299,12 +299,15 @@ def best(
     name: Annotated[str, typer.Argument(help="Of the search.")],
     strategy: Annotated[str | None, typer.Option(help="The best of this strategy alone.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+    recompute: Annotated[
+        bool, typer.Option("--recompute", help="Look at all trials, not at what the search kept.")
+    ] = False,
     tracking_uri: Annotated[str | None, typer.Option(help="The MLflow store.")] = None,
 ) -> None:
     """Print the best config of a search and the command that repeats it exactly."""
     from tune_mtl.best import best as find
 
-    found = find(name, strategy=strategy, tracking_uri=tracking_uri)
+    found = find(name, strategy=strategy, tracking_uri=tracking_uri, recompute=recompute)
     if as_json:
         content = {"config": found.config, "metrics": found.metrics, "run_id": found.run_id, "trial_id": found.trial_id}
         typer.echo(

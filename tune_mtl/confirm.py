@@ -16,7 +16,7 @@ from tune_mtl.searching.halving import FairHalving
 from tune_mtl.searching.manage import saved_settings
 from tune_mtl.searching.plan import Plan
 from tune_mtl.searching.reruns import Listed, plan_reruns
-from tune_mtl.searching.running import Trials, make_tracker
+from tune_mtl.searching.running import Ending, Trials, make_tracker
 from tune_mtl.searching.screen import Screen
 from tune_mtl.tracking import names
 from tune_mtl.tracking.callback import Tracker
@@ -80,7 +80,7 @@ def confirm_search(plan: Plan, seeds: int) -> bool:
     planned = json.dumps([(rerun.trial_id, dict(rerun.config)) for rerun in reruns], sort_keys=True)
     folder = plan.folder / f"confirm-{hashlib.sha256(planned.encode()).hexdigest()[:8]}"
     if not due:
-        return _record(plan, make_tracker(plan, "confirm"), evidence, lambda: True)
+        return _record(plan, make_tracker(plan, "confirm"), evidence, lambda: Ending(complete=True))
     if Trials.exist(folder):
         running = Trials.restore(plan, folder, test=True, retry=True)
     else:
@@ -90,17 +90,15 @@ def confirm_search(plan: Plan, seeds: int) -> bool:
     return _record(plan, running.tracker, evidence, running.run)
 
 
-def _record(plan: Plan, tracker: Tracker, evidence: Evidence, run: Callable[[], bool]) -> bool:
-    """Have ``run`` tracked; returns what it returns: whether all runs have ended."""
+def _record(plan: Plan, tracker: Tracker, evidence: Evidence, run: Callable[[], Ending]) -> bool:
+    """Have ``run`` tracked; returns whether all runs have ended."""
     tracker.open({}, {})
-    complete = False
-    try:
-        complete = run()
-    finally:
-        tracker.flush()
-        table = trials(plan.settings.name, tracking_uri=plan.tracking_uri, kind="confirm")
-        tracker.close(complete=complete, tags={names.COMMON_LR: repr(evidence.common_lr)}, table=table)
-    return complete
+    ending = run()
+    tracker.flush()
+    table = trials(plan.settings.name, tracking_uri=plan.tracking_uri, kind="confirm")
+    tracker.close(complete=ending.complete, tags={names.COMMON_LR: repr(evidence.common_lr)}, table=table)
+    ending.raise_failure()
+    return ending.complete
 
 
 make_callable(__name__)

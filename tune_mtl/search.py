@@ -231,26 +231,24 @@ def _run(plan: Plan, running: Trials) -> SearchResult:
     parent_tags = {names.OBJECTIVE: str(plan.objective), names.PROBLEM: settings.problem}
     files = {names.SETTINGS_FILE: settings.public(), names.FACTS_FILE: problem_facts(plan)}
     running.tracker.open(parent_tags, files)
-    complete = False
-    try:
-        complete = running.run()
-    finally:
-        running.tracker.flush()
-        winners = best_by_strategy(settings.name, tracking_uri=plan.tracking_uri)
-        overall = _best_of(winners)
-        table = trials(settings.name, tracking_uri=plan.tracking_uri)
-        running.tracker.close(
-            complete=complete,
-            tags={} if overall is None else {names.BEST_RUN: overall.run_id},
-            table=table,
-            best=None if overall is None else overall.config,
-        )
+    ending = running.run()
+    running.tracker.flush()
+    winners = best_by_strategy(settings.name, tracking_uri=plan.tracking_uri)
+    overall = _best_of(winners)
+    table = trials(settings.name, tracking_uri=plan.tracking_uri)
+    running.tracker.close(
+        complete=ending.complete,
+        tags={} if overall is None else {names.BEST_RUN: overall.run_id},
+        table=table,
+        best=None if overall is None else overall.config,
+    )
+    ending.raise_failure()
     return SearchResult(
         name=settings.name,
         best=overall,
         best_by_strategy=winners,
         counts=dict(Counter(table["outcome"])) if len(table) else {},
-        complete=complete,
+        complete=ending.complete,
         folder=plan.folder,
         tracking_uri=plan.tracking_uri,
     )

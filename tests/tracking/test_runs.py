@@ -5,7 +5,6 @@ import pytest
 
 from tune_mtl import UserError
 from tune_mtl.tracking import names
-from tune_mtl.tracking.recorder import Recorder
 from tune_mtl.tracking.runs import SearchRuns, search_runs
 from tune_mtl.tracking.store import check_name, client, reachable, tracking_uri
 
@@ -79,22 +78,24 @@ def test_only_numbers_that_are_defined_are_logged():
     assert names.once(result) == {"path/best_total": 2.0}
 
 
-def test_the_recorder_delivers_in_order_and_survives_failures(monkeypatch):
-    monkeypatch.setattr("tune_mtl.tracking.recorder._PAUSE", 0.0)
-    recorder, seen, tries = Recorder(), [], []
+def test_a_run_whose_making_was_not_heard_of_is_found_again(uri):
+    first, second = opened(uri), opened(uri)
+    first.open_trial("0000", CONFIG, {"lr": 0.1})
+    second.open_trial("0000", CONFIG, {"lr": 0.1})
+    second.log("0000", 1, {"train/loss": 1.0})
+    assert len(children(uri, first)) == 1
 
-    def flaky():
-        tries.append(1)
-        if len(tries) < 3:
-            raise ConnectionError
-        seen.append("flaky")
 
-    recorder.submit(lambda: seen.append("first"))
-    recorder.submit(flaky)
-    recorder.submit(lambda: 1 / 0)
-    recorder.submit(lambda: seen.append("last"))
-    recorder.close()
-    assert seen == ["first", "flaky", "last"]
+def test_an_epoch_delivered_twice_is_logged_once(uri):
+    runs = opened(uri)
+    runs.open_trial("0000", CONFIG, {})
+    runs.log("0000", 1, {"train/loss": 1.0}, at=1000)
+    again = opened(uri)
+    again.log("0000", 1, {"train/loss": 1.0}, at=1000)
+    again.log("0000", 2, {"train/loss": 0.5}, at=2000)
+    (run,) = children(uri, again)
+    history = client(uri).get_metric_history(run.info.run_id, "train/loss")
+    assert [(metric.step, metric.timestamp) for metric in history] == [(1, 1000), (2, 2000)]
 
 
 def test_names_cannot_leave_the_home():

@@ -11,6 +11,10 @@ class UserError(Exception):
     """
 
 
+class StoreLostError(UserError):
+    """The tracking store does not answer; what it should be told is kept."""
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """A closing sentence for an error about an unknown name: the nearest known one, else all of them."""
     known = sorted(known)

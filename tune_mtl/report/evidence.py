@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tune_mtl.best import BestTrial, best_of_runs, find_search
+from tune_mtl.best import BestTrial, best_by_strategy, find_search
 from tune_mtl.core.errors import UserError
 from tune_mtl.core.objective import Objective
 from tune_mtl.strategies.registry import registry
@@ -134,7 +134,7 @@ class Evidence:
             facts=_artifact(of, parent, names.FACTS_FILE),
             trials=sorted(map(Trained.of, runs), key=lambda run: run.trial_id),
             reruns=sorted(map(Trained.of, reruns), key=lambda run: run.trial_id),
-            winners=best_of_runs(runs, objective, uri),
+            winners=best_by_strategy(name, tracking_uri=uri),
             state={"FINISHED": "complete", "RUNNING": "running"}.get(parent.info.status, "interrupted"),
             tags=dict(parent.data.tags),
             run_id=parent.info.run_id,

@@ -32,7 +32,7 @@ class Cluster:
         address = self._settings.address
         try:
             if address is None:
-                ray.init(include_dashboard=False, _node_ip_address="127.0.0.1", **quiet)
+                ray.init("local", include_dashboard=False, _node_ip_address="127.0.0.1", **quiet)
             else:
                 _check_address(address)
                 ship = {"working_dir": str(Path.cwd()), "excludes": ["runs", ".venv", ".git"]}

@@ -26,6 +26,19 @@ _STATE = "tuner.pkl"
 
 
 @dataclass(frozen=True)
+class Ending:
+    """How trials ended: whether all of them did, or the time was up; and what went wrong, if something did."""
+
+    complete: bool
+    failure: BaseException | None = None
+
+    def raise_failure(self) -> None:
+        """Let it go on its way."""
+        if self.failure is not None:
+            raise self.failure
+
+
+@dataclass(frozen=True)
 class Trials:
     """What is to be run, with those who watch it.
 
@@ -93,21 +106,23 @@ class Trials:
         screen = next(callback for callback in callbacks if isinstance(callback, Screen))
         return cls(tuner, halving, tracker, screen)
 
-    def run(self) -> bool:
-        """Run them; returns whether all have ended, or the time is up."""
+    def run(self) -> "Ending":
+        """Run them, until all have ended or something stops it; what stops it is not raised, but told."""
         self.screen.open()
         try:
             grid = self.tuner.fit()
-        finally:
-            self.screen.close()
-        ended = sum(trial.status in ("TERMINATED", "ERROR") for trial in grid._experiment_analysis.trials)
-        return ended >= self.screen.total or self.halving.time_is_up
+            ended = sum(trial.status in ("TERMINATED", "ERROR") for trial in grid._experiment_analysis.trials)
+            ending = Ending(complete=ended >= self.screen.total or self.halving.time_is_up)
+        except BaseException as error:  # raised again by whoever has recorded what there is
+            ending = Ending(complete=False, failure=error)
+        self.screen.close()
+        return ending
 
 
 def make_tracker(plan: Plan, kind: str) -> Tracker:
     """Records runs of ``kind`` under the search's run."""
-    settings = plan.settings
-    return Tracker(plan.tracking_uri, settings.problem, settings.name, plan.varied, environment_tags(plan), kind)
+    settings, spool = plan.settings, plan.folder / "tracking" / kind
+    return Tracker(plan.tracking_uri, settings.problem, settings.name, plan.varied, environment_tags(plan), kind, spool)
 
 
 def environment_tags(plan: Plan) -> dict[str, str]:

@@ -1,7 +1,8 @@
 """From Ray Tune's events to MLflow runs."""
 
 import logging
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,9 +11,11 @@ from ray.tune import Callback
 from ray.tune.experiment import Trial
 
 from trainables.base import OUTCOME, TRIAL
+from tune_mtl.core.errors import StoreLostError
 from tune_mtl.tracking import names
 from tune_mtl.tracking.recorder import Recorder
 from tune_mtl.tracking.runs import SearchRuns
+from tune_mtl.tracking.spool import Spool
 from tune_mtl.training.trial import BEST, CHECKPOINT
 
 if TYPE_CHECKING:
@@ -32,6 +35,7 @@ class Tracker(Callback):
         varied: The config keys that differ between trials: they become params.
         tags: Versions, device, data fingerprint: on every run.
         kind: ``trial``, or ``confirm``.
+        folder: Where what was not delivered yet is kept.
     """
 
     uri: str
@@ -40,6 +44,7 @@ class Tracker(Callback):
     varied: tuple[str, ...]
     tags: dict[str, str] = field(default_factory=dict)
     kind: str = "trial"
+    folder: Path = Path()
 
     def __getstate__(self) -> dict[str, Any]:
         return {key: value for key, value in self.__dict__.items() if key not in ("_recorder", "_runs")}
@@ -47,12 +52,25 @@ class Tracker(Callback):
     def open(self, tags: Mapping[str, str], files: Mapping[str, Mapping[str, Any]]) -> str:
         """Start delivering; returns the id of the search's run. ``files``: JSON that a new one gets."""
         self._runs = SearchRuns(self.uri, self.problem, self.search, self.kind)
-        self._recorder = Recorder()
-        return self._runs.open_search({**self.tags, **tags}, files)
+        run_id = self._runs.open_search({**self.tags, **tags}, files)
+        calls: dict[str, Callable[..., None]] = {
+            "open": self._runs.open_trial, "log": self._runs.log, "note": self._runs.note, "end": self._end_trial,
+        }  # fmt: skip
+        self._recorder = Recorder(Spool(self.folder), calls, self._runs.answers)
+        return run_id
 
     def flush(self) -> None:
-        """Wait until everything is delivered."""
-        self._recorder.close()
+        """Wait until everything is delivered.
+
+        Raises:
+            StoreLostError: if the store does not answer: what waits is delivered by a resume.
+        """
+        waiting = self._recorder.close()
+        if waiting:
+            raise StoreLostError(
+                f"the tracking store does not answer: {waiting} records of search '{self.search}' wait in"
+                f" {self.folder}. No result is lost: tune-mtl resume {self.search} delivers them once it is back."
+            )
 
     def close(
         self, *, complete: bool, tags: Mapping[str, str], table: "pd.DataFrame", best: Mapping[str, Any] | None = None
@@ -65,7 +83,7 @@ class Tracker(Callback):
         config = {key: value for key, value in trial.config.items() if key != TRIAL}
         varied = {key: config[key] for key in self.varied if key in config}
         ordinal = trial.config[TRIAL]
-        self._recorder.submit(lambda: self._runs.open_trial(ordinal, config, varied))
+        self._recorder.submit("open", trial=ordinal, config=config, varied=varied, at=now())
 
     def on_trial_result(
         self,
@@ -78,7 +96,7 @@ class Tracker(Callback):
         """One batch per evaluation."""
         ordinal, epoch, values = trial.config[TRIAL], int(result["epoch"]), names.per_epoch(result)
         if values:
-            self._recorder.submit(lambda: self._runs.log(ordinal, epoch, values))
+            self._recorder.submit("log", trial=ordinal, epoch=epoch, values=values, at=now())
 
     def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **_: Any) -> None:  # noqa: ARG002
         """Outcome, best values and best weights; the resume checkpoint is not needed any more."""
@@ -93,23 +111,43 @@ class Tracker(Callback):
         if trial.error_file:
             text = Path(trial.error_file).read_text(errors="replace")
         ordinal = trial.config[TRIAL]
-        self._recorder.submit(lambda: self._runs.note(ordinal, text or "no traceback", "error.txt"))
+        self._recorder.submit("note", trial=ordinal, text=text or "no traceback", file="error.txt")
         cause = text.strip().splitlines()[-1][:250] if text.strip() else "unknown"
         self._finish(trial, "failed", {}, None, cause)
 
     def _finish(
         self, trial: Trial, outcome: str, values: Mapping[str, float], folder: Path | None, reason: str | None
     ) -> None:
-        ordinal = trial.config[TRIAL]
-        files = {} if folder is None else {BEST: folder / BEST}
         tags = {**self.tags, **({"tune_mtl.reason": reason} if reason else {})}
+        self._recorder.submit(
+            "end",
+            trial=trial.config[TRIAL],
+            outcome=outcome,
+            values=dict(values),
+            tags=tags,
+            folder=None if folder is None else str(folder),
+            at=now(),
+        )
 
-        def close() -> None:
-            self._runs.close_trial(ordinal, outcome, values, tags, files)
-            if folder is not None:
-                prune(folder.parent)
+    def _end_trial(
+        self,
+        trial: str,
+        outcome: str,
+        values: Mapping[str, float],
+        tags: Mapping[str, str],
+        folder: str | None,
+        at: int,
+    ) -> None:
+        """Close the run, its best weights with it; then nothing of the trial need stay on disk."""
+        files = {} if folder is None else {BEST: Path(folder) / BEST}
+        self._runs.close_trial(trial, outcome, values, tags, files, at)
+        if folder is not None:
+            prune(Path(folder).parent)
 
-        self._recorder.submit(close)
+
+def now() -> int:
+    """Milliseconds: when something happened, whenever it is delivered."""
+    return int(time.time() * 1000)
 
 
 def prune(trial_folder: Path) -> None:

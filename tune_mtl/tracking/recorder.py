@@ -1,43 +1,87 @@
 """Delivers to MLflow in the background and in order: training never waits for the store."""
 
 import logging
-import queue
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tune_mtl.tracking.spool import Spool
 
 logger = logging.getLogger(__name__)
 
-_PATIENCE = 5
+_ATTEMPTS = 5
+"""Of a call that fails although the store answers; then it is logged and left out."""
 _PAUSE = 1.0
+_PATIENCE = 60.0
+"""Seconds that the end of a search waits for a store that does not answer."""
 
 
 class Recorder:
-    """A queue of calls and the one thread that makes them. One that fails is tried again, then logged and dropped."""
+    """The one thread that makes the calls of a spool.
 
-    def __init__(self) -> None:
-        self._calls: queue.Queue[Callable[[], None] | None] = queue.Queue()
+    A store that does not answer is waited for; what cannot be delivered by the end stays in the spool for a resume.
+
+    Args:
+        spool: The records.
+        calls: What a record may ask for, by name; every call bears repetition.
+        answers: Whether the store does.
+    """
+
+    def __init__(
+        self, spool: Spool, calls: Mapping[str, Callable[..., None]], answers: Callable[[], bool] = lambda: True
+    ) -> None:
+        self._spool, self._calls, self._answers = spool, calls, answers
+        self._new = threading.Event()
+        self._give_up_at: float | None = None
+        self.seconds: list[float] = []
         self._thread = threading.Thread(target=self._deliver, name="tune-mtl-recorder", daemon=True)
         self._thread.start()
-        self.seconds: list[float] = []
 
-    def submit(self, call: Callable[[], None]) -> None:
-        """Have ``call`` made after all that were submitted before it."""
-        self._calls.put(call)
+    def submit(self, call: str, **arguments: Any) -> None:
+        """Have ``call`` made, with plain values, after all that were submitted before it."""
+        self._spool.append({"call": call, "arguments": arguments})
+        self._new.set()
 
-    def close(self) -> None:
-        """Wait until everything is delivered."""
-        self._calls.put(None)
+    def close(self, patience: float | None = None) -> int:
+        """Wait until everything is delivered, or the store has not answered for ``patience`` seconds; returns how many
+        records wait."""
+        self._give_up_at = time.monotonic() + (_PATIENCE if patience is None else patience)
+        self._new.set()
         self._thread.join()
+        waiting = self._spool.waiting()
+        self._spool.close()
+        return waiting
 
     def _deliver(self) -> None:
-        while (call := self._calls.get()) is not None:
+        attempts = 0
+        while True:
+            self._new.clear()
+            closing = self._give_up_at is not None  # asked before looking: nothing is submitted after it
+            record = self._spool.next()
+            if record is None:
+                if closing:
+                    return
+                self._new.wait()
+                continue
             started = time.perf_counter()
-            for attempt in range(_PATIENCE):
-                try:
-                    call()
-                    break
-                except Exception:
-                    logger.exception("tracking call failed (attempt %d of %d)", attempt + 1, _PATIENCE)
+            try:
+                self._calls[record["call"]](**record["arguments"])
+            except Exception:
+                attempts += 1
+                if self._answers():
+                    logger.exception("tracking call %s failed (attempt %d of %d)", record["call"], attempts, _ATTEMPTS)
+                else:
+                    attempts = 0
+                    logger.warning("the tracking store does not answer; %d records wait", self._spool.waiting())
+                    if self._give_up_at is not None and time.monotonic() > self._give_up_at:
+                        return
+                if attempts < _ATTEMPTS:
                     time.sleep(_PAUSE)
+                    continue
+            else:
+                if self._give_up_at is not None:
+                    self._give_up_at = time.monotonic() + _PATIENCE
+            attempts = 0
+            self._spool.done()
             self.seconds.append(time.perf_counter() - started)

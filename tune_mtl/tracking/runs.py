@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from mlflow.entities import Metric, Param, Run, RunTag
 
+from tune_mtl.core.objective import Objective
 from tune_mtl.tracking import names
+from tune_mtl.tracking.ranking import Ranking, winners_text
 from tune_mtl.tracking.store import client, experiment_id
 
 if TYPE_CHECKING:
@@ -27,6 +29,8 @@ class SearchRuns:
         self._trials: dict[str, str] = {}
         self._logged: dict[str, int] = {}
         self._parent: str | None = None
+        self._ranking: Ranking | None = None
+        self._winners = ""
 
     @property
     def experiment(self) -> str:
@@ -47,21 +51,37 @@ class SearchRuns:
             self._client.set_tag(self._parent, names.CONFIRMATION, "running")
         else:
             self._client.update_run(self._parent, status="RUNNING")
+        objective = {**found.data.tags, **tags}.get(names.OBJECTIVE)
+        if self._kind == "trial" and objective is not None:
+            self._ranking = Ranking(Objective.parse(objective))
         for run in self._children():
             self._trials[run.data.tags[names.TRIAL_ID]] = run.info.run_id
+            self._rank(run.data.tags, run.info.run_id, run.data.metrics)
         return self._parent
 
-    def open_trial(self, trial: str, config: Mapping[str, Any], varied: Mapping[str, Any]) -> None:
+    def answers(self) -> bool:
+        """Whether the store does."""
+        try:
+            self._client.get_experiment(self._experiment)
+        except Exception:  # each store has its own way not to answer
+            return False
+        return True
+
+    def open_trial(
+        self, trial: str, config: Mapping[str, Any], varied: Mapping[str, Any], at: int | None = None
+    ) -> None:
         """The trial's run, made or opened again; one of another config (a lost suggestion, redone) is replaced."""
         text = json.dumps(dict(config), sort_keys=True)
-        run_id = self._trials.get(trial)
+        run_id = self._trials.get(trial) or self._made_before(trial)
         if run_id is not None:
             run = self._client.get_run(run_id)
             if run.data.tags.get(names.CONFIG) == text:
-                self._logged[trial] = self._last_step(run)
+                self._trials[trial], self._logged[trial] = run_id, self._last_step(run)
                 self._client.update_run(run_id, status="RUNNING")
                 return
             self._client.delete_run(run_id)
+            if self._ranking is not None:
+                self._ranking.remove(trial)
         tags = {
             names.SEARCH: self._search,
             names.KIND: self._kind,
@@ -72,27 +92,35 @@ class SearchRuns:
         label = f"{trial} {config['strategy']}"
         if self._kind == "confirm":
             label, tags[names.ROLE] = trial, names.role_of(trial)
-        run_id = self._client.create_run(self._experiment, run_name=label, tags=tags).info.run_id
+        run_id = self._client.create_run(self._experiment, start_time=at, run_name=label, tags=tags).info.run_id
         self._client.log_batch(run_id, params=[Param(key, _text(value)) for key, value in varied.items()])
         self._trials[trial] = run_id
         self._logged[trial] = 0
 
-    def log(self, trial: str, epoch: int, values: Mapping[str, float]) -> None:
-        """One batch for one evaluation; an epoch that is already there is not logged again."""
-        if epoch <= self._logged.get(trial, 0):
+    def log(self, trial: str, epoch: int, values: Mapping[str, float], at: int | None = None) -> None:
+        """One batch for an evaluation at the time ``at`` (milliseconds); an epoch that is there is not logged again."""
+        if trial not in self._logged:
+            self._logged[trial] = self._last_step(self._client.get_run(self._trials[trial]))
+        if epoch <= self._logged[trial]:
             return
-        now = int(time.time() * 1000)
+        now = at or int(time.time() * 1000)
         metrics = [Metric(name, value, now, epoch) for name, value in values.items()]
         for start in range(0, len(metrics), _BATCH["metrics"]):
             self._client.log_batch(self._trials[trial], metrics=metrics[start : start + _BATCH["metrics"]])
         self._logged[trial] = epoch
 
     def close_trial(
-        self, trial: str, outcome: str, values: Mapping[str, float], tags: Mapping[str, str], files: Mapping[str, Path]
+        self,
+        trial: str,
+        outcome: str,
+        values: Mapping[str, float],
+        tags: Mapping[str, str],
+        files: Mapping[str, Path],
+        at: int | None = None,
     ) -> None:
         """What is said once, the files, the outcome; then the run is ended."""
         run_id = self._trials[trial]
-        now = int(time.time() * 1000)
+        now = at or int(time.time() * 1000)
         known = self._client.get_run(run_id)
         if known.data.tags.get(names.OUTCOME) != outcome:
             metrics = [Metric(name, value, now, 0) for name, value in values.items()]
@@ -101,7 +129,25 @@ class SearchRuns:
                     self._client.log_artifact(run_id, str(path), None if path.name == name else name)
             everything = [RunTag(key, value) for key, value in {names.OUTCOME: outcome, **tags}.items()]
             self._client.log_batch(run_id, metrics=metrics, tags=everything)
-        self._client.set_terminated(run_id, "FAILED" if outcome == "failed" else "FINISHED")
+        self._rank({**known.data.tags, names.OUTCOME: outcome}, run_id, {**known.data.metrics, **values})
+        self._keep_winners()
+        self._client.set_terminated(run_id, "FAILED" if outcome == "failed" else "FINISHED", now)
+
+    def _rank(self, tags: Mapping[str, str], run_id: str, metrics: Mapping[str, float]) -> None:
+        """Count a run that can win."""
+        if self._ranking is None or tags.get(names.OUTCOME) not in names.RANKED:
+            return
+        value = metrics.get(names.best_metric(self._ranking.objective.metric))
+        if value is not None:
+            self._ranking.add(tags[names.TRIAL_ID], run_id, json.loads(tags[names.CONFIG]), value)
+
+    def _keep_winners(self) -> None:
+        """The best run of each strategy as a tag of the search's run: found without looking at all trials."""
+        if self._ranking is not None and self._parent is not None:
+            text = winners_text(self._ranking.winners())
+            if text != self._winners:
+                self._client.set_tag(self._parent, names.WINNERS, text)
+                self._winners = text
 
     def note(self, trial: str, text: str, file: str) -> None:
         """A text as an artifact of the trial: a traceback."""
@@ -115,6 +161,7 @@ class SearchRuns:
         for run in self._children():
             if run.info.status == "RUNNING":
                 self._client.set_terminated(run.info.run_id, "KILLED")
+        self._keep_winners()
         for key, value in tags.items():
             self._client.set_tag(self._parent, key, value)
         self._client.log_text(self._parent, table.to_csv(index=False), f"{self._kind}s.csv")
@@ -124,6 +171,11 @@ class SearchRuns:
             self._client.set_tag(self._parent, names.CONFIRMATION, "complete" if complete else "interrupted")
         else:
             self._client.set_terminated(self._parent, "FINISHED" if complete else "KILLED")
+
+    def _made_before(self, trial: str) -> str | None:
+        """A run whose making we did not hear of: the answer was lost on its way."""
+        found = search_runs(self._client, [self._experiment], self._search, self._kind, trial)
+        return None if not found else str(found[0].info.run_id)
 
     def _children(self) -> list[Run]:
         return search_runs(self._client, [self._experiment], self._search, self._kind)
@@ -135,11 +187,14 @@ class SearchRuns:
         return max(int(metric.step) for metric in self._client.get_metric_history(run.info.run_id, logged[0]))
 
 
-def search_runs(of: Any, experiments: list[str], search: str, kind: str) -> list[Run]:
-    """All runs of one kind of a search."""
-    quoted = search.replace("'", "")
-    condition = f"tags.`{names.SEARCH}` = '{quoted}' and tags.`{names.KIND}` = '{kind}'"
+def search_runs(of: Any, experiments: list[str], search: str | None, kind: str, trial: str | None = None) -> list[Run]:
+    """All runs of one kind: of one search (None: of all), of one trial if it is given."""
+    wanted = {names.KIND: kind, names.SEARCH: search, names.TRIAL_ID: trial}
+    given = {tag: value.replace("'", "") for tag, value in wanted.items() if value is not None}
+    condition = " and ".join(f"tags.`{tag}` = '{value}'" for tag, value in given.items())
     runs: list[Run] = []
+    if not experiments:
+        return runs
     token = None
     while True:
         page = of.search_runs(experiments, condition, max_results=5000, page_token=token)
