@@ -137,6 +137,15 @@ class Space:
         chosen = {name: dimension.suggest(trial, name) for name, dimension in self.of(strategy).items()}
         return folded({"strategy": strategy, **chosen, "seed": self.seeds[0]})
 
+    def values(self, config: Mapping[str, Any]) -> dict[str, Any]:
+        """What ``config`` has in each dimension of its strategy."""
+        found = {}
+        for name in self.of(config["strategy"]):
+            outer, _, inner = name.partition(".")
+            value = config.get(outer)
+            found[name] = value[inner] if inner and isinstance(value, Mapping) else value
+        return found
+
     def narrowed(
         self,
         *,

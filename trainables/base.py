@@ -1,6 +1,8 @@
 """`MTLTrainable`: the engine's trainer as Ray Tune wants it."""
 
+import errno
 import gc
+import logging
 import time
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ from ray.tune import Trainable
 from ray.tune.result import SHOULD_CHECKPOINT
 
 from trainables.sharing import SharedProblem
+from tune_mtl.core.errors import UserError
 from tune_mtl.problems.registry import load_problem
 from tune_mtl.training import checkpoint
 from tune_mtl.training.config import resolve
@@ -20,6 +23,11 @@ TRIAL = "trial"
 """The key of the search's own ordinal in a trial's Ray config; it is no part of the config proper."""
 
 OUTCOME = "outcome"
+
+logger = logging.getLogger(__name__)
+
+_DISK_PATIENCE, _DISK_PAUSE = 600.0, 2.0
+"""Seconds that a trial waits for room on a full disk, and between two tries; the search itself gives up before."""
 
 
 class MTLTrainable(Trainable):
@@ -85,6 +93,30 @@ class MTLTrainable(Trainable):
     def load_checkpoint(self, checkpoint_dir: str) -> None:  # type: ignore[override]
         """Go on exactly where the checkpoint was taken."""
         self.trainer.load_state_dict(checkpoint.load(Path(checkpoint_dir) / CHECKPOINT))
+
+    def save(self, checkpoint_dir: str | None = None) -> Any:
+        """A checkpoint in the search's storage; a disk that is full is waited for."""
+        given_up_at = time.monotonic() + _DISK_PATIENCE
+        while True:
+            try:
+                return super().save(checkpoint_dir)
+            except OSError as error:
+                if error.errno not in (errno.ENOSPC, errno.EDQUOT) or time.monotonic() > given_up_at:
+                    raise
+                logger.warning("the disk is full; trying to save again in %d s", _DISK_PAUSE)
+                time.sleep(_DISK_PAUSE)
+
+    def restore(self, checkpoint_path: Any) -> None:
+        """Go on from a checkpoint; one that is gone or damaged costs time, not the trial: it starts from the beginning.
+
+        The numbers are the same either way.
+        """
+        try:
+            super().restore(checkpoint_path)
+        except (UserError, OSError, ValueError) as error:
+            logger.warning("the trial starts again: %s", error)
+            self.reset_config(self.config)
+            self._iteration, self._time_total = 0, 0.0
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         """Become another trial: model, optimizers, generators and history are all made anew."""

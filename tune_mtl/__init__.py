@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tune_mtl.problems.registry import load_problem
     from tune_mtl.report import report
     from tune_mtl.report.write import Report, paper_claims
-    from tune_mtl.search import SearchResult, resume, search
+    from tune_mtl.search import SearchResult, extend, resume, search
     from tune_mtl.strategies.base import Strategy
     from tune_mtl.strategies.make import make_strategy
     from tune_mtl.training.path import PathLength
@@ -42,6 +42,7 @@ _HOMES = {
     "UserError": "tune_mtl.core.errors",
     "best": "tune_mtl.best",
     "confirm": "tune_mtl.confirm",
+    "extend": "tune_mtl.search",
     "load_problem": "tune_mtl.problems.registry",
     "make_strategy": "tune_mtl.strategies.make",
     "paper_claims": "tune_mtl.report.write",
@@ -70,6 +71,7 @@ __all__ = [
     "UserError",
     "best",
     "confirm",
+    "extend",
     "load_problem",
     "make_strategy",
     "paper_claims",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tune_mtl.core.callable_module import make_callable
 from tune_mtl.core.errors import UserError, did_you_mean
 from tune_mtl.core.objective import Objective
+from tune_mtl.core.secrets import without_secrets
 from tune_mtl.tracking import names
 from tune_mtl.tracking.ranking import Ranking, Winner, read_winners
 from tune_mtl.tracking.runs import search_runs
@@ -165,7 +166,8 @@ def find_search(name: str, given_uri: str | None) -> "tuple[str, MlflowClient, R
     of = client(uri)
     found = search_runs(of, _experiments(of), name, "search")
     if not found:
-        raise UserError(f"there is no search '{name}' in {uri.split('@')[-1]}. {did_you_mean(name, all_searches(of))}")
+        near = did_you_mean(name, all_searches(of))
+        raise UserError(f"there is no search '{name}' in {without_secrets(uri)}. {near}")
     return uri, of, found[0]
 
 

@@ -10,6 +10,7 @@ import typer
 import typer.exceptions
 
 from tune_mtl.core.errors import UserError
+from tune_mtl.core.secrets import without_secrets
 from tune_mtl.problems.registry import problems as known_problems
 from tune_mtl.strategies.optimizers import optimizers
 from tune_mtl.strategies.registry import registry, with_groups
@@ -120,13 +121,26 @@ def prepare(
 
 @app.command()
 def doctor(
+    address: Annotated[str | None, typer.Option(help="Of a Ray cluster. Default: a local one.")] = None,
+    storage: Annotated[str | None, typer.Option(help="Folder or URI that all nodes share.")] = None,
+    tracking_uri: Annotated[str | None, typer.Option(help="The MLflow store. Default: mlflow.db in ./runs.")] = None,
     data: Annotated[Path | None, typer.Option(help=_DATA)] = None,
 ) -> None:
-    """Check prepared data against their checksums."""
-    from tune_mtl.core.prepared import data_folder
-    from tune_mtl.terminal.preparing import check_data
+    """Look whether all is ready for a long search, from every node; leaves nothing behind.
 
-    if not check_data(data_folder(None if data is None else str(data))):
+    Versions of Python, Ray and packages agree with those here; the storage is the same folder everywhere and can be
+    written; the MLflow store answers; prepared data hold their checksums; torch sees the GPUs that Ray offers; disks
+    have room. Each line is ok, a warning or a failure, with the way out. A failure gives exit code 1.
+
+    Give the flags of the search that you are about to start; `search` makes the same checks, without checksums.
+    Example: tune-mtl doctor --address 10.0.0.1:6379 --storage /shared/runs --tracking-uri http://10.0.0.1:5000
+    """
+    from tune_mtl.terminal.doctor import run_doctor
+
+    healthy = run_doctor(
+        address=address, storage=storage, tracking_uri=tracking_uri, data=None if data is None else str(data)
+    )
+    if not healthy:
         raise typer.Exit(1)
 
 
@@ -195,6 +209,9 @@ def search(
     storage: Annotated[str | None, typer.Option(help="Folder or URI that all nodes share.")] = None,
     tracking_uri: Annotated[str | None, typer.Option(help="The MLflow store. Default: mlflow.db in ./runs.")] = None,
     data: Annotated[Path | None, typer.Option(help=_DATA)] = None,
+    warm_start: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Learn first from the trials of an earlier search.")
+    ] = None,
     confirm: Annotated[
         str | None,
         typer.Option(metavar="SEEDS", help="Then train the winners again on so many fresh seeds. paper: 3, else 0."),
@@ -237,6 +254,23 @@ def resume(
     from tune_mtl.search import resume as run
 
     _finish(run(name, address=address, storage=storage, tracking_uri=tracking_uri))
+
+
+@app.command()
+def extend(
+    name: Annotated[str, typer.Argument(help="Of a finished search.")],
+    samples: Annotated[int, typer.Option(help="How many trials more.")],
+    address: Annotated[str | None, typer.Option(help="Of another Ray cluster than before.")] = None,
+    storage: Annotated[str | None, typer.Option(help="Where its folder is now, if it was moved.")] = None,
+    tracking_uri: Annotated[str | None, typer.Option(help="The MLflow store.")] = None,
+) -> None:
+    """Grow a finished search: the searcher goes on with what it has learnt, the rungs with what they hold.
+
+    Example: tune-mtl extend NAME --samples 24
+    """
+    from tune_mtl.search import extend as run
+
+    _finish(run(name, samples=samples, address=address, storage=storage, tracking_uri=tracking_uri))
 
 
 def _finish(result: Any) -> None:
@@ -358,7 +392,7 @@ def main() -> NoReturn:
     try:
         code = app(standalone_mode=False)
     except UserError as error:
-        code = _fail(" ".join(str(error).split()))
+        code = _fail(" ".join(without_secrets(str(error)).split()))
     except typer.exceptions.TyperException as error:
         message = error.format_message() if hasattr(error, "format_message") else str(error)
         code = _fail(" ".join(message.split()))

@@ -11,6 +11,7 @@ from tune_mtl.core.problem import Problem
 from tune_mtl.problems.registry import load_problem
 from tune_mtl.report.evidence import Evidence
 from tune_mtl.report.write import Report, write_report
+from tune_mtl.searching.alone import alone_in
 from tune_mtl.searching.cluster import Cluster, logged_to
 from tune_mtl.searching.halving import FairHalving
 from tune_mtl.searching.manage import saved_settings
@@ -20,7 +21,7 @@ from tune_mtl.searching.running import Ending, Trials, make_tracker
 from tune_mtl.searching.screen import Screen
 from tune_mtl.tracking import names
 from tune_mtl.tracking.callback import Tracker
-from tune_mtl.tracking.store import check_name, reachable
+from tune_mtl.tracking.store import reachable
 
 LOG = "confirm.log"
 DEFAULT_SEEDS = 3
@@ -55,12 +56,11 @@ def confirm(
     """
     if seeds < 1:
         raise UserError(f"seeds={seeds} must be at least 1.")
-    given = {"address": address, "storage": storage, "tracking_uri": tracking_uri}
-    changes = {key: value for key, value in given.items() if value is not None}
-    settings = saved_settings(check_name(name), storage, tracking_uri).model_copy(update=changes)
+    settings = saved_settings(name, address=address, storage=storage, tracking_uri=tracking_uri)
     plan = Plan.make(load_problem(problem or settings.problem, settings.fixed), settings)
     reachable(plan.tracking_uri)
-    with Cluster(settings, own_module=":" in settings.problem), logged_to(plan.folder / LOG):
+    own = ":" in settings.problem
+    with Cluster(settings, own_module=own), alone_in(plan.folder), logged_to(plan.folder / LOG):
         if not confirm_search(plan, seeds):
             return None
     return write_report(name, tracking_uri=plan.tracking_uri)
@@ -87,7 +87,10 @@ def confirm_search(plan: Plan, seeds: int) -> bool:
         halving = FairHalving(None, plan.objective, length=1, grace=1, balanced=False)
         screen = Screen(f"{settings.name}, confirming", plan.objective, tuple(evidence.winners), len(due))
         running = Trials.make(plan, folder, Listed(due), halving, make_tracker(plan, "confirm"), screen, test=True)
-    return _record(plan, running.tracker, evidence, running.run)
+    done = _record(plan, running.tracker, evidence, running.run)
+    if done:
+        running.tidy()
+    return done
 
 
 def _record(plan: Plan, tracker: Tracker, evidence: Evidence, run: Callable[[], Ending]) -> bool:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tune_mtl.best import BestTrial, all_searches, best_by_strategy, trials
+from tune_mtl.best import BestTrial, all_searches, best_by_strategy, find_search, trials
 from tune_mtl.confirm import confirm_search
 from tune_mtl.core.callable_module import make_callable
 from tune_mtl.core.errors import UserError
@@ -16,6 +16,7 @@ from tune_mtl.core.options import build
 from tune_mtl.core.problem import Problem
 from tune_mtl.problems.registry import load_problem
 from tune_mtl.report.write import Report, write_report
+from tune_mtl.searching.alone import alone_in
 from tune_mtl.searching.cluster import Cluster, logged_to
 from tune_mtl.searching.facts import problem_facts
 from tune_mtl.searching.halving import FairHalving
@@ -25,8 +26,9 @@ from tune_mtl.searching.running import Trials, make_tracker
 from tune_mtl.searching.screen import Screen
 from tune_mtl.searching.settings import Settings
 from tune_mtl.searching.suggest import FairSearcher
+from tune_mtl.searching.warm import learn_from
 from tune_mtl.tracking import names
-from tune_mtl.tracking.store import check_name, client, reachable
+from tune_mtl.tracking.store import client, reachable
 from tune_mtl.training.checkpoint import write_json
 
 if TYPE_CHECKING:
@@ -107,6 +109,7 @@ def search(
     address: str | None = None,
     storage: str | None = None,
     tracking_uri: str | None = None,
+    warm_start: str | None = None,
     confirm: int | None = None,
     report: bool | None = None,
 ) -> SearchResult:
@@ -139,6 +142,7 @@ def search(
         address: Of a Ray cluster; default: a local one, started and stopped with the search.
         storage: Folder or URI that all nodes share; default: ``ray`` in the home.
         tracking_uri: The MLflow store; default: ``MLFLOW_TRACKING_URI``, else ``mlflow.db`` in the home.
+        warm_start: The name of an earlier search on the same problem, from whose trials the searcher learns first.
         confirm: On how many fresh seeds the best config of each strategy is trained again, in full, and tested;
             default: 3 with the space ``paper``, else none. See :func:`tune_mtl.confirm`.
         report: Write the page at the end; default: yes.
@@ -152,33 +156,38 @@ def search(
     _check_unused(plan)
     plan.check_strategies()
     plan.check_disk()
+    with Cluster(plan.settings, own_module=":" in plan.settings.problem), alone_in(plan.folder):
+        write_json(plan.folder / names.SETTINGS_FILE, plan.settings.public())
+        return _finish(plan, _new_trials(plan))
+
+
+def _new_trials(plan: Plan) -> Trials:
+    """All that a new search consists of."""
     settings = plan.settings
-    with Cluster(settings, own_module=":" in settings.problem):
-        searcher = FairSearcher(
-            plan.space,
-            plan.objective,
-            algorithm=settings.algorithm,
-            samples=plan.total,
-            seed=settings.seed,
-            balanced=settings.balance == "strategy",
-            constant=plan.constant,
-            tasks=len(plan.problem.tasks),
-            counts=plan.budget.counts,
-        )
-        halving = FairHalving(
-            plan.space.strategies if settings.scheduler == "asha" else None,
-            plan.objective,
-            counts=plan.budget.counts,
-            length=plan.budget.length,
-            grace=plan.budget.grace,
-            balanced=settings.balance == "strategy",
-            time_budget=settings.time_budget,
-        )
-        screen = Screen(settings.name, plan.objective, plan.space.strategies, plan.total)
-        running = Trials.make(plan, plan.folder, searcher, halving, make_tracker(plan, "trial"), screen)
-        plan.folder.mkdir(parents=True, exist_ok=True)
-        write_json(plan.folder / names.SETTINGS_FILE, settings.model_dump(mode="json"))
-        return _finish(plan, running)
+    searcher = FairSearcher(
+        plan.space,
+        plan.objective,
+        algorithm=settings.algorithm,
+        samples=plan.total,
+        seed=settings.seed,
+        balanced=settings.balance == "strategy",
+        constant=plan.constant,
+        tasks=len(plan.problem.tasks),
+        counts=plan.budget.counts,
+    )
+    if settings.warm_start is not None:
+        learn_from(settings.warm_start, plan, searcher)
+    halving = FairHalving(
+        plan.space.strategies if settings.scheduler == "asha" else None,
+        plan.objective,
+        counts=plan.budget.counts,
+        length=plan.budget.length,
+        grace=plan.budget.grace,
+        balanced=settings.balance == "strategy",
+        time_budget=settings.time_budget,
+    )
+    screen = Screen(settings.name, plan.objective, plan.space.strategies, plan.total)
+    return Trials.make(plan, plan.folder, searcher, halving, make_tracker(plan, "trial"), screen)
 
 
 def resume(
@@ -191,27 +200,66 @@ def resume(
 ) -> SearchResult:
     """Go on with an interrupted search: finished trials stay, running ones continue from their checkpoints.
 
+    Whatever was killed, and however often: no trial is lost or doubled, and each ends as if it had never been
+    interrupted. With ``concurrency=1`` the whole search does.
+
     Args:
         name: Of the search.
         address: Of another cluster than before.
         storage: Where the search's folder is now, if it was moved.
-        tracking_uri: Of the MLflow store, if it was moved.
+        tracking_uri: Of the MLflow store, if it was moved or needs a password, which is never kept.
         problem: The problem itself, where the search was started with one that has no importable name.
 
     Raises:
-        UserError: if there is no such search here.
+        UserError: if there is no such search here, or it is running.
     """
-    given = {"address": address, "storage": storage, "tracking_uri": tracking_uri}
-    changes = {key: value for key, value in given.items() if value is not None}
-    settings = saved_settings(check_name(name), storage, tracking_uri).model_copy(update=changes)
+    return _go_on(saved_settings(name, address=address, storage=storage, tracking_uri=tracking_uri), problem)
+
+
+def extend(
+    name: str,
+    *,
+    samples: int,
+    address: str | None = None,
+    storage: str | None = None,
+    tracking_uri: str | None = None,
+    problem: Problem | None = None,
+) -> SearchResult:
+    """Grow a finished search by ``samples`` trials: searcher and rungs go on from where they were.
+
+    If the search had its winners confirmed, those of the grown one are confirmed again where they differ.
+
+    Args:
+        name: Of the search.
+        samples: How many trials more.
+        address, storage, tracking_uri, problem: As for :func:`resume`.
+
+    Raises:
+        UserError: if there is no such search, it is not complete, or its grid has no more configs.
+    """
+    if samples < 1:
+        raise UserError(f"samples={samples} must be at least 1: it is how many trials more.")
+    settings = saved_settings(name, address=address, storage=storage, tracking_uri=tracking_uri)
+    _, of, parent = find_search(name, settings.tracking_uri)
+    if parent.info.status != "FINISHED":
+        raise UserError(f"search '{name}' is not complete: tune-mtl resume {name} first.")
+    plan = Plan.make(load_problem(problem or settings.problem, settings.fixed), settings)
+    grown = settings.model_copy(update={"samples": plan.total + samples})
+    if Plan.make(plan.problem, grown).total == plan.total:
+        raise UserError(f"search '{name}' has tried all {plan.total} configs of its grid: there is nothing to add.")
+    if names.COMMON_LR in parent.data.tags:
+        of.delete_tag(parent.info.run_id, names.COMMON_LR)
+    return _go_on(grown, problem, changed=True)
+
+
+def _go_on(settings: Settings, problem: Problem | None, *, changed: bool = False) -> SearchResult:
     plan = Plan.make(load_problem(problem or settings.problem, settings.fixed), settings)
     reachable(plan.tracking_uri)
-    with Cluster(settings, own_module=":" in settings.problem):
-        if not Trials.exist(plan.folder):
-            raise UserError(
-                f"search '{name}' was stopped before its first trial: tune-mtl rm {name}, then start again."
-            )
-        return _finish(plan, Trials.restore(plan, plan.folder))
+    with Cluster(settings, own_module=":" in settings.problem), alone_in(plan.folder):
+        if changed:
+            write_json(plan.folder / names.SETTINGS_FILE, settings.public())
+        exists = Trials.exist(plan.folder)  # else it was killed before its first trial
+        return _finish(plan, Trials.restore(plan, plan.folder) if exists else _new_trials(plan))
 
 
 def _finish(plan: Plan, running: Trials) -> SearchResult:
@@ -233,6 +281,8 @@ def _run(plan: Plan, running: Trials) -> SearchResult:
     running.tracker.open(parent_tags, files)
     ending = running.run()
     running.tracker.flush()
+    if ending.complete:
+        running.tidy()
     winners = best_by_strategy(settings.name, tracking_uri=plan.tracking_uri)
     overall = _best_of(winners)
     table = trials(settings.name, tracking_uri=plan.tracking_uri)
@@ -273,7 +323,7 @@ def _best_of(winners: Mapping[str, BestTrial]) -> BestTrial | None:
 
 def _check_unused(plan: Plan) -> None:
     name = plan.settings.name
-    taken = plan.folder.exists() or name in all_searches(client(plan.tracking_uri))
+    taken = (plan.folder / names.SETTINGS_FILE).exists() or name in all_searches(client(plan.tracking_uri))
     if taken:
         raise UserError(
             f"search '{name}' exists already: tune-mtl resume {name} goes on with it, or choose another --name."

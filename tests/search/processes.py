@@ -3,6 +3,8 @@
 import os
 from pathlib import Path
 
+from tune_mtl.tracking.spool import kept_records
+
 SLOW_PROBLEM = """
 import time
 from tests.toys import toy_problem
@@ -19,3 +21,8 @@ def fresh_environment(folder: Path) -> dict[str, str]:
     environment = {**os.environ, "TUNE_MTL_HOME": str(folder / "home"), "PYTHONPATH": str(Path(__file__).parents[2])}
     environment.pop("RAY_ADDRESS", None)
     return environment
+
+
+def reported(folder: Path, kind: str = "trial") -> int:
+    """How many results the search in ``folder`` has recorded so far."""
+    return sum(record["call"] == "log" for record in kept_records(folder / "tracking" / kind))

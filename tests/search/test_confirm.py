@@ -12,7 +12,7 @@ import ray
 
 import tune_mtl
 from search_spaces.space import Choice, Space
-from tests.search.processes import SLOW_PROBLEM, fresh_environment
+from tests.search.processes import SLOW_PROBLEM, fresh_environment, reported
 from tests.test_cli import tune_mtl as command
 from tests.toys import toy_problem
 from tune_mtl import UserError
@@ -175,8 +175,8 @@ def test_addresses_lose_their_passwords_where_others_can_read_them():
         "problem": "y",
     }
     public = build(Settings, secret).public()
-    assert public["tracking_uri"] == "http://host:5000"
-    assert public["storage"] == "s3://bucket/x"
+    assert public["tracking_uri"] == "http://***@host:5000"
+    assert public["storage"] == "s3://***@bucket/x"
     assert "word" not in json.dumps(public)
 
 
@@ -209,9 +209,8 @@ def test_killed_while_confirming_and_resumed_nothing_is_lost_or_doubled(tmp_path
         start_new_session=True,
     )
     folder = tmp_path / "home" / "ray" / "killed"
-    while process.poll() is None and not list(folder.glob("confirm-*/trial_*/result.json")):
+    while process.poll() is None and reported(folder, "confirm") < 3:
         time.sleep(0.05)
-    time.sleep(1)
     assert process.poll() is None
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()

@@ -1,10 +1,14 @@
 """Rungs: one set per strategy, kept through a resume."""
 
+import pickle
 from types import SimpleNamespace
 
 import pytest
+from hypothesis import given
+from hypothesis.strategies import floats, integers, lists
 from ray.tune.schedulers import TrialScheduler
 
+from trainables.base import TRIAL
 from tune_mtl import Objective
 from tune_mtl.searching.halving import FairHalving, RungKeeper
 
@@ -17,7 +21,9 @@ def play(halving, strategy, values, start=0):
     """Trials that report one value at epoch 1, in turn; returns who was stopped."""
     decisions = []
     for index, value in enumerate(values, start):
-        trial = SimpleNamespace(trial_id=f"{strategy}{index}", config={"strategy": strategy})
+        trial = SimpleNamespace(
+            trial_id=f"{strategy}{index}", config={"strategy": strategy, TRIAL: f"{strategy}{index}"}
+        )
         halving.on_trial_add(None, trial)
         decisions.append(halving.on_trial_result(None, trial, {"epoch": 1, "val/loss": value}))
         halving.on_trial_complete(None, trial, {"epoch": 1, "val/loss": value})
@@ -50,13 +56,26 @@ def test_rungs_come_back():
     assert any(decisions)
 
 
-def test_an_ended_trial_has_the_experiment_saved():
-    saved = []
-    controller = SimpleNamespace(checkpoint=lambda force: saved.append(force), get_live_trials=list)
+def test_between_two_events_the_experiment_can_be_saved_and_an_ended_trial_makes_it_urgent():
+    asked = []
+    controller = SimpleNamespace(get_live_trials=list)
     halving = make()
-    trial = SimpleNamespace(trial_id="a", config={"strategy": "sus"})
+    halving.at_rest = lambda given, soon: asked.append((given is controller, soon))
+    trial = SimpleNamespace(trial_id="a", config={"strategy": "sus", TRIAL: "0000"})
     halving.on_trial_add(controller, trial)
     halving.on_trial_error(controller, trial)
-    with pytest.raises(AttributeError):
-        halving.choose_trial_to_run(SimpleNamespace(checkpoint=controller.checkpoint))
-    assert saved == [True]
+    for _ in range(2):
+        with pytest.raises(AttributeError):
+            halving.choose_trial_to_run(controller)
+    assert asked == [(True, True), (True, False)]
+    assert pickle.loads(pickle.dumps(halving)).at_rest is None
+
+
+@given(losses=lists(floats(0, 1), min_size=4, max_size=12, unique=True), again=integers(0, 11))
+def test_what_is_reported_again_is_decided_as_before(losses, again):
+    halving = make()
+    decisions = play(halving, "sus", losses)
+    index = again % len(losses)
+    before = RungKeeper(halving).get_state()
+    assert play(halving, "sus", [losses[index]], start=index) == [decisions[index]]
+    assert RungKeeper(halving).get_state()["sus"]["rungs"] == before["sus"]["rungs"]

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from mlflow import MlflowClient
 from ray import cloudpickle
 
 import tune_mtl
-from tests.search.processes import SLOW_PROBLEM, fresh_environment
+from tests.search.processes import SLOW_PROBLEM, fresh_environment, reported
 from tests.search.records import check_records
 from tests.test_cli import tune_mtl as command
 from tests.toys import toy_problem
@@ -270,7 +271,7 @@ def test_ctrl_c_stops_gently_and_says_how_to_go_on(tmp_path):
         text=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
-    while not list((tmp_path / "home" / "ray" / "stopped").glob("trial_*/result.json")):
+    while not reported(tmp_path / "home" / "ray" / "stopped"):
         assert process.poll() is None
         time.sleep(0.1)
     process.send_signal(signal.SIGINT)
@@ -291,7 +292,7 @@ def test_killed_and_resumed_nothing_is_lost_or_doubled(tmp_path):
     environment = fresh_environment(tmp_path)
     words = ["search", "slow:problem", "--name", "killed", "--samples", "9", "--seed", "1", "--no-report"]
     log = tmp_path / "home" / "ray" / "killed"
-    for attempt, wait in enumerate((3, 6)):
+    for attempt, wait in enumerate((3, 9)):
         process = subprocess.Popen(
             [sys.executable, "-m", "tune_mtl.cli", *(words if attempt == 0 else ["resume", "killed"])],
             cwd=tmp_path,
@@ -299,12 +300,8 @@ def test_killed_and_resumed_nothing_is_lost_or_doubled(tmp_path):
             stdout=subprocess.DEVNULL,
             start_new_session=True,
         )
-        before = {path: path.stat().st_mtime for path in log.glob("trial_*/result.json")}
-        while process.poll() is None:
-            now = {path: path.stat().st_mtime for path in log.glob("trial_*/result.json")}
-            if sum(before.get(path) != stamp for path, stamp in now.items()) >= 2:
-                time.sleep(wait / 2)
-                break
+        before = reported(log)
+        while process.poll() is None and reported(log) < before + wait:
             time.sleep(0.05)
         assert process.poll() is None
         os.killpg(process.pid, signal.SIGKILL)
@@ -324,7 +321,8 @@ def test_killed_and_resumed_nothing_is_lost_or_doubled(tmp_path):
 
 def lowest_rungs(folder: Path) -> dict[str, list[float]]:
     """What the last snapshot holds in each strategy's lowest rung: every trial's loss after the first epoch."""
-    newest = max(folder.glob("callback-states-*.pkl"), key=lambda path: path.name)
-    states = cloudpickle.loads(newest.read_bytes()).values()
+    with zipfile.ZipFile(folder / "snapshot.zip") as archive:
+        (name,) = (name for name in archive.namelist() if name.startswith("callback-states"))
+        states = cloudpickle.loads(archive.read(name)).values()
     (rungs,) = (state for state in states if isinstance(state, dict) and "sus" in state)
     return {strategy: sorted(-value for value in saved["rungs"][0][-1].values()) for strategy, saved in rungs.items()}

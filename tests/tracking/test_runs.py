@@ -7,6 +7,7 @@ from tune_mtl import UserError
 from tune_mtl.tracking import names
 from tune_mtl.tracking.runs import SearchRuns, search_runs
 from tune_mtl.tracking.store import check_name, client, reachable, tracking_uri
+from tune_mtl.training.checkpoint import save
 
 CONFIG = {"strategy": "io", "lr": 0.1}
 
@@ -57,7 +58,7 @@ def test_a_redone_suggestion_replaces_the_lost_one(uri):
 
 def test_closing_twice_changes_nothing_and_leaves_nothing_running(uri, tmp_path):
     weights = tmp_path / "best.pt"
-    weights.write_bytes(b"x")
+    save(weights, {"weights": {}})
     runs = opened(uri)
     for trial in ("0000", "0001"):
         runs.open_trial(trial, CONFIG, {})
@@ -108,3 +109,17 @@ def test_names_cannot_leave_the_home():
 def test_an_unreachable_server_is_named():
     with pytest.raises(UserError, match=r"http://127.0.0.1:9 does not answer"):
         reachable("http://127.0.0.1:9")
+
+
+def test_weights_that_are_half_written_are_not_taken_for_whole(uri, tmp_path):
+    weights = tmp_path / "best.pt"
+    save(weights, {"weights": {}})
+    weights.write_bytes(weights.read_bytes()[:-9])
+    runs = opened(uri)
+    runs.open_trial("0000", CONFIG, {})
+    with pytest.raises(UserError, match="unusable"):
+        runs.close_trial("0000", "completed", {}, {}, {"best.pt": weights})
+    save(weights, {"weights": {}})
+    runs.close_trial("0000", "completed", {}, {}, {"best.pt": weights})
+    (run,) = children(uri, runs)
+    assert run.info.status == "FINISHED"

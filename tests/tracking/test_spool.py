@@ -1,6 +1,8 @@
 """On disk first, then delivered in order and once, whatever is killed or does not answer."""
 
+import errno
 import json
+import os
 
 import pytest
 from hypothesis import given
@@ -98,3 +100,25 @@ def test_records_are_plain_json(tmp_path):
     spool = Spool(tmp_path)
     spool.append({"call": "log", "arguments": {"values": {"val/loss": 0.1}}})
     assert json.loads((tmp_path / "tracking.jsonl").read_text())["arguments"]["values"] == {"val/loss": 0.1}
+
+
+def test_while_the_disk_is_full_records_wait_in_memory(tmp_path, monkeypatch):
+    spool, full = Spool(tmp_path), [True]
+    write = os.write
+
+    def limited(descriptor, line):
+        if full[0]:
+            write(descriptor, line[:3])
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(descriptor, line)
+
+    monkeypatch.setattr(os, "write", limited)
+    spool.append({"n": 1})
+    spool.append({"n": 2})
+    assert spool.next() is None
+    assert spool.waiting() == 2
+    full[0] = False
+    spool.append({"n": 3})
+    assert drained(spool) == [{"n": 1}, {"n": 2}, {"n": 3}]
+    spool.close()
+    assert drained(Spool(tmp_path)) == []

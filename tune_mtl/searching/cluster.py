@@ -9,7 +9,10 @@ from typing import Any
 import ray
 
 from tune_mtl.core.errors import UserError
+from tune_mtl.core.prepared import data_folder
+from tune_mtl.core.secrets import DiscreetFormatter
 from tune_mtl.searching.settings import Settings
+from tune_mtl.tracking.store import home
 
 _REACH_SECONDS = 10
 
@@ -24,7 +27,7 @@ class Cluster:
     def __enter__(self) -> None:
         os.environ.setdefault("TUNE_DISABLE_STRICT_METRIC_CHECKING", "1")
         os.environ.setdefault("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", "1")
-        os.environ.setdefault("TUNE_GLOBAL_CHECKPOINT_S", "2")
+        os.environ["TUNE_GLOBAL_CHECKPOINT_S"] = "inf"  # see snapshot.py
         os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")
         if ray.is_initialized():
             return
@@ -35,8 +38,7 @@ class Cluster:
                 ray.init("local", include_dashboard=False, _node_ip_address="127.0.0.1", **quiet)
             else:
                 _check_address(address)
-                ship = {"working_dir": str(Path.cwd()), "excludes": ["runs", ".venv", ".git"]}
-                ray.init(address, runtime_env=ship if self._own_module else None, **quiet)
+                ray.init(address, runtime_env=_shipped(Path.cwd()) if self._own_module else None, **quiet)
         except (ConnectionError, RuntimeError, ValueError) as error:
             where = address or "the local machine"
             raise UserError(f"Ray at {where} cannot be used: {str(error).splitlines()[0]}") from None
@@ -45,6 +47,13 @@ class Cluster:
     def __exit__(self, *_: object) -> None:
         if self._ours:
             ray.shutdown()
+
+
+def _shipped(folder: Path) -> dict[str, Any]:
+    """The user's module goes to the workers with the folder it is found from, less what no worker imports."""
+    own = [path.relative_to(folder) for path in (home(), data_folder(None)) if path.is_relative_to(folder)]
+    left_out = [f"/{path}" for path in own if path != Path()]
+    return {"working_dir": str(folder), "excludes": [*left_out, ".venv", ".git", "__pycache__"]}
 
 
 def _check_address(address: str) -> None:
@@ -69,7 +78,7 @@ class logged_to:  # noqa: N801 - reads like a function
     def __enter__(self) -> None:
         self._path.parent.mkdir(parents=True, exist_ok=True)
         self._handler = logging.FileHandler(self._path)
-        self._handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+        self._handler.setFormatter(DiscreetFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
         self._before = {}
         for name in self._LOGGERS:
             logger = logging.getLogger(name)

@@ -2,13 +2,16 @@
 
 import math
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ray.tune import Callback
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import ASHAScheduler, FIFOScheduler
 
+from trainables.base import TRIAL
 from tune_mtl.core.objective import Objective
+from tune_mtl.tracking.diary import Diary
 
 if TYPE_CHECKING:
     from ray.tune.execution.tune_controller import TuneController
@@ -17,7 +20,10 @@ REDUCTION = 3
 
 
 class FairHalving(FIFOScheduler):
-    """Delegates each trial to its strategy's ASHA, and has the experiment saved whenever a trial ends.
+    """Delegates each trial to its strategy's ASHA, unless the diary knows already how it was decided.
+
+    A trial that lost its worker, or whose search was killed, reports some epochs again: it goes on where it went on and
+    is stopped where it was stopped.
 
     Args:
         strategies: Who gets rungs; trials of one strategy compete among themselves only. None: nobody is stopped.
@@ -56,6 +62,11 @@ class FairHalving(FIFOScheduler):
             for key in keys
         }
         self._ended = False
+        self.diary = Diary()
+        self.at_rest: Callable[[TuneController, bool], None] | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "at_rest": None}
 
     @property
     def time_is_up(self) -> bool:
@@ -73,12 +84,19 @@ class FairHalving(FIFOScheduler):
 
     def on_trial_result(self, tune_controller: "TuneController", trial: Trial, result: dict[str, Any]) -> str:
         """Stop what is in the lower part of its rung, and everything once the time is up."""
-        scheduler = self._of(trial)
+        scheduler, decision = self._of(trial), str(FIFOScheduler.CONTINUE)
+        if result.get("done"):
+            return decision
+        if scheduler is not None:
+            decision = str(scheduler.on_trial_result(tune_controller, trial, result))
+        name, epoch = trial.config[TRIAL], int(result["epoch"])
+        was_stopped = self.diary.verdict(name, epoch)
+        if was_stopped is not None:
+            return str(FIFOScheduler.STOP if was_stopped else FIFOScheduler.CONTINUE)
         if self.time_is_up:
-            return str(FIFOScheduler.STOP)
-        if scheduler is None or result.get("done"):
-            return str(FIFOScheduler.CONTINUE)
-        return str(scheduler.on_trial_result(tune_controller, trial, result))
+            decision = str(FIFOScheduler.STOP)
+        self.diary.reach(name, epoch, last=decision == FIFOScheduler.STOP)
+        return decision
 
     def on_trial_complete(self, tune_controller: "TuneController", trial: Trial, result: dict[str, Any]) -> None:
         """Leave the bracket."""
@@ -104,16 +122,17 @@ class FairHalving(FIFOScheduler):
             scheduler._trial_info.pop(trial.trial_id, None)
 
     def choose_trial_to_run(self, tune_controller: "TuneController") -> Trial | None:
-        """First come, first served; before it goes on, a trial that has just ended is made safe."""
-        if self._ended and hasattr(tune_controller, "checkpoint"):
+        """First come, first served. Between two events, here, the experiment is at rest: it can be saved."""
+        if self.at_rest is not None:
+            self.at_rest(tune_controller, self._ended)
             self._ended = False
-            tune_controller.checkpoint(force=True)
         if self._started is None:
             self._started = time.monotonic()
         if self.time_is_up:
             tune_controller._search_alg.set_finished()  # type: ignore[no-untyped-call]
             for trial in tune_controller.get_live_trials():  # type: ignore[no-untyped-call]
                 if trial.status == Trial.PENDING:
+                    trial.init_local_path()  # Ray's results want a folder
                     tune_controller._schedule_trial_stop(trial)
             return None
         return super().choose_trial_to_run(tune_controller)

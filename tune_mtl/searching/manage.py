@@ -12,6 +12,8 @@ from pathlib import Path
 from tune_mtl.best import BestTrial, all_searches, best, find_search
 from tune_mtl.core.errors import UserError
 from tune_mtl.core.options import build
+from tune_mtl.core.secrets import had_secrets, without_secrets
+from tune_mtl.searching.alone import alone_in
 from tune_mtl.searching.settings import Settings
 from tune_mtl.tracking import names
 from tune_mtl.tracking.runs import search_runs
@@ -56,32 +58,53 @@ def summaries(given_uri: str | None = None) -> list[SearchSummary]:
     return found
 
 
-def saved_settings(name: str, storage: str | None, given_uri: str | None) -> Settings:
-    """What a search was asked for: from its folder, or from its run in MLflow where the folder is elsewhere.
+def saved_settings(
+    name: str, *, address: str | None = None, storage: str | None = None, tracking_uri: str | None = None
+) -> Settings:
+    """What a search was asked for, with what is ``given`` anew; from its folder, or from its run in MLflow.
 
     Raises:
-        UserError: if there is no such search.
+        UserError: if there is no such search, or it needs a password that is not given.
     """
-    folder = (searches_folder() if storage is None else Path(storage)) / name
+    folder = _folder(check_name(name), storage)
     if (folder / names.SETTINGS_FILE).exists():
-        return build(Settings, read_json(folder / names.SETTINGS_FILE))
-    _, of, parent = find_search(name, given_uri)
-    with tempfile.TemporaryDirectory() as scratch:
-        return build(Settings, read_json(Path(of.download_artifacts(parent.info.run_id, names.SETTINGS_FILE, scratch))))
+        saved = read_json(folder / names.SETTINGS_FILE)
+    else:
+        _, of, parent = find_search(name, tracking_uri)
+        with tempfile.TemporaryDirectory() as scratch:
+            saved = read_json(Path(of.download_artifacts(parent.info.run_id, names.SETTINGS_FILE, scratch)))
+    given = {"address": address, "storage": storage, "tracking_uri": tracking_uri}
+    saved |= {key: value for key, value in given.items() if value is not None}
+    if had_secrets(saved["tracking_uri"] or ""):
+        saved["tracking_uri"] = os.environ.get("MLFLOW_TRACKING_URI") or saved["tracking_uri"]
+    for key in given:
+        if had_secrets(saved[key] or ""):
+            raise UserError(
+                f"{key}={saved[key]} of search '{name}' needs what is never kept: give --{key.replace('_', '-')} again."
+            )
+    return build(Settings, saved)
+
+
+def _folder(name: str, storage: str | None) -> Path:
+    return (searches_folder() if storage is None else Path(storage.removeprefix("file://"))) / name
 
 
 def remove(name: str, given_uri: str | None = None) -> int:
     """Delete the runs of a search, its folder and its report; returns how many runs.
 
     Raises:
-        UserError: if there is no such search.
+        UserError: if there is no such search, or it is running.
     """
     _, of, parent = find_search(check_name(name), given_uri)
-    storage = saved_settings(name, None, given_uri).storage
+    storage = saved_settings(name, tracking_uri=given_uri).storage
+    folder = _folder(name, storage)
+    if folder.exists():
+        with alone_in(folder):
+            pass
     runs = [parent, *(run for kind in names.KINDS for run in search_runs(of, [parent.info.experiment_id], name, kind))]
     for run in runs:
         of.delete_run(run.info.run_id)
-    shutil.rmtree((searches_folder() if storage is None else Path(storage)) / name, ignore_errors=True)
+    shutil.rmtree(folder, ignore_errors=True)
     shutil.rmtree(report_folder(name), ignore_errors=True)
     return len(runs)
 
@@ -90,7 +113,7 @@ def serve(host: str, port: int, given_uri: str | None = None) -> int:
     """Run MLflow's server on the store until it is stopped; returns its exit code."""
     uri = tracking_uri(given_uri)
     if uri.startswith(("http://", "https://")):
-        raise UserError(f"{uri.split('@')[-1]} is a server already: open it in a browser.")
+        raise UserError(f"{without_secrets(uri)} is a server already: open it in a browser.")
     reachable(uri)
     of = client(uri)
     print_address(host, port, {e.name: e.experiment_id for e in of.search_experiments()})

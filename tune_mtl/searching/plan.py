@@ -75,6 +75,7 @@ class Plan:
             UserError: for the first thing that cannot be.
         """
         check_name(settings.name)
+        check_storage(settings.storage)
         space = find_space(problem, settings.space).narrowed(
             strategies=settings.strategies,
             lr=None if settings.lr is None else parse_numbers(settings.lr, log=True),
@@ -127,11 +128,9 @@ class Plan:
 
     @property
     def storage(self) -> str:
-        """The folder (or address) that holds the search's folder."""
+        """The folder that holds the search's folder."""
         given = self.settings.storage
-        if given is None:
-            return str(searches_folder())
-        return given if "://" in given else str(Path(given).absolute())
+        return str(searches_folder() if given is None else Path(given.removeprefix("file://")).absolute())
 
     @property
     def folder(self) -> Path:
@@ -194,8 +193,6 @@ class Plan:
         Raises:
             UserError: with what is needed and what is free.
         """
-        if "://" in self.storage:
-            return
         try:
             Path(self.storage).mkdir(parents=True, exist_ok=True)
             needed, free = measure(self, whole_period=False).disk, shutil.disk_usage(self.storage).free
@@ -210,6 +207,15 @@ class Plan:
                 f"the search needs about {needed / 2**30:.1f} GiB in {self.storage}, but only"
                 f" {free / 2**30:.1f} GiB are free. Give --storage, or fewer --samples."
             )
+
+
+def check_storage(given: str | None) -> None:
+    """Refuse what is no folder: records are appended and locked there, which object stores cannot do."""
+    if given is not None and "://" in given and not given.startswith("file:///"):
+        raise UserError(
+            f"storage {given} cannot be used: it must be a folder that all nodes share (NFS, EFS, a ReadWriteMany"
+            " volume or a mounted bucket). Weights go to MLflow's artifact store, which may be an object store."
+        )
 
 
 def make_budget(problem: Problem, settings: Settings, configs: Sequence[Config]) -> Budget:

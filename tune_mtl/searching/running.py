@@ -1,5 +1,6 @@
 """Trials on Ray Tune: how a search, and the confirmation after it, are run, tracked, shown and taken up again."""
 
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,13 +17,14 @@ from tune_mtl.core.data import TensorData
 from tune_mtl.core.problem import Problem
 from tune_mtl.searching.halving import FairHalving, RungKeeper
 from tune_mtl.searching.plan import Plan
+from tune_mtl.searching.retries import RETRIES, Retries
 from tune_mtl.searching.screen import Screen
+from tune_mtl.searching.snapshot import SNAPSHOT, Snapshots, put_back, reopen
+from tune_mtl.searching.suggest import FairSearcher
 from tune_mtl.tracking.callback import Tracker
+from tune_mtl.tracking.diary import Diary
 from tune_mtl.training.checkpoint import digest
 from tune_mtl.training.trial import environment
-
-_RETRIES = 2
-_STATE = "tuner.pkl"
 
 
 @dataclass(frozen=True)
@@ -43,12 +45,14 @@ class Trials:
     """What is to be run, with those who watch it.
 
     Attributes:
+        folder: Where they are kept.
         tuner: Ray's.
         halving: Who is stopped.
         tracker: Records in MLflow.
         screen: Shows.
     """
 
+    folder: Path
     tuner: tune.Tuner
     halving: FairHalving
     tracker: Tracker
@@ -81,48 +85,72 @@ class Trials:
             run_config=tune.RunConfig(
                 name=folder.name,
                 storage_path=str(folder.parent),
-                callbacks=[tracker, RungKeeper(halving), screen, JsonLoggerCallback()],  # type: ignore[no-untyped-call]
-                failure_config=tune.FailureConfig(max_failures=_RETRIES),
-                checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=True, num_to_keep=2),
+                callbacks=[tracker, RungKeeper(halving), screen, Retries(), JsonLoggerCallback()],  # type: ignore[no-untyped-call]
+                failure_config=tune.FailureConfig(max_failures=RETRIES),
+                checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=True),
                 verbose=0,
             ),
         )
-        return cls(tuner, halving, tracker, screen)
+        return cls(folder, tuner, halving, tracker, screen)
 
     @classmethod
     def exist(cls, folder: Path) -> bool:
         """Whether ``folder`` holds trials to go on with."""
-        return (folder / _STATE).exists()
+        return (folder / SNAPSHOT).exists()
 
     @classmethod
     def restore(cls, plan: Plan, folder: Path, *, test: bool = False, retry: bool = False) -> "Trials":
         """Those that ``folder`` holds, where a kill left them; ``retry``: the failed ones too."""
+        put_back(folder)
         tuner = tune.Tuner.restore(str(folder), _trainable(plan, test=test), resume_errored=retry)
         assert tuner._local_tuner is not None
         halving = tuner._local_tuner._tune_config.scheduler
+        searcher = tuner._local_tuner._tune_config.search_alg
         assert isinstance(halving, FairHalving)
         callbacks = tuner._local_tuner._run_config.callbacks or []
         tracker = next(callback for callback in callbacks if isinstance(callback, Tracker))
         screen = next(callback for callback in callbacks if isinstance(callback, Screen))
-        return cls(tuner, halving, tracker, screen)
+        tracker.uri, tracker.folder = plan.tracking_uri, spool_folder(plan, tracker.kind)
+        halving.diary = Diary.read(tracker.folder)
+        if isinstance(searcher, FairSearcher):
+            if plan.total > searcher.total:
+                reopen(folder)
+            searcher.diary, searcher.total, screen.total = halving.diary, plan.total, plan.total
+        return cls(folder, tuner, halving, tracker, screen)
 
     def run(self) -> "Ending":
         """Run them, until all have ended or something stops it; what stops it is not raised, but told."""
         self.screen.open()
+        snapshots = Snapshots(self.folder, self.tracker.delivered)
+        self.halving.at_rest = lambda controller, soon: snapshots.take_if_due(controller, soon=soon)
         try:
             grid = self.tuner.fit()
             ended = sum(trial.status in ("TERMINATED", "ERROR") for trial in grid._experiment_analysis.trials)
             ending = Ending(complete=ended >= self.screen.total or self.halving.time_is_up)
+            if ending.complete:
+                snapshots.take_last()
         except BaseException as error:  # raised again by whoever has recorded what there is
             ending = Ending(complete=False, failure=error)
         self.screen.close()
         return ending
 
+    def tidy(self) -> None:
+        """Once everything has ended and is delivered: no checkpoint is needed any more."""
+        for folder in self.folder.glob("trial_*/checkpoint_*"):
+            shutil.rmtree(folder, ignore_errors=True)
+
 
 def make_tracker(plan: Plan, kind: str) -> Tracker:
     """Records runs of ``kind`` under the search's run."""
-    settings, spool = plan.settings, plan.folder / "tracking" / kind
-    return Tracker(plan.tracking_uri, settings.problem, settings.name, plan.varied, environment_tags(plan), kind, spool)
+    settings, folder = plan.settings, spool_folder(plan, kind)
+    return Tracker(
+        plan.tracking_uri, settings.problem, settings.name, plan.varied, environment_tags(plan), kind, folder
+    )
+
+
+def spool_folder(plan: Plan, kind: str) -> Path:
+    """Where what MLflow is to be told of runs of ``kind`` is kept, beside the search."""
+    return plan.folder / "tracking" / kind
 
 
 def environment_tags(plan: Plan) -> dict[str, str]:

@@ -19,10 +19,14 @@ from tune_mtl.tracking.callback import outcome_of
 
 
 class Screen(Callback):
-    """Trials by state, the best so far of each strategy, budget used and time left."""
+    """Trials by state, the best so far of each strategy, budget used and time left.
+
+    Attributes:
+        total: How many trials there are to be.
+    """
 
     def __init__(self, name: str, objective: Objective, strategies: tuple[str, ...], total: int) -> None:
-        self._name, self._objective, self._strategies, self._total = name, objective, strategies, total
+        self._name, self._objective, self._strategies, self.total = name, objective, strategies, total
         self._outcomes: Counter[str] = Counter()
         self._running: set[str] = set()
         self._best: dict[str, tuple[float, Mapping[str, Any]]] = {}
@@ -52,11 +56,6 @@ class Screen(Callback):
         """Leave the screen to what comes next."""
         if self._live.is_started:
             self._live.stop()
-
-    @property
-    def total(self) -> int:
-        """How many trials there are to be."""
-        return self._total
 
     @property
     def _done(self) -> int:
@@ -101,7 +100,7 @@ class Screen(Callback):
             value = trial.last_result.get("best")
             config = " ".join(f"{key}={_short(trial.config[key])}" for key in ("lr", "groups") if key in trial.config)
             self._console.print(
-                f"{self._done}/{self._total}  trial {trial.config[TRIAL]}  {trial.config['strategy']} {config}"
+                f"{self._done}/{self.total}  trial {trial.config[TRIAL]}  {trial.config['strategy']} {config}"
                 f"  {outcome} at epoch {trial.last_result.get('epoch', 0):.0f}"
                 f"  {self._objective.metric} {number(value)}{self._left()}"
             )
@@ -113,14 +112,14 @@ class Screen(Callback):
     def _left(self) -> str:
         since, before = self._started
         done = self._done - before
-        if not done or self._done >= self._total:
+        if not done or self._done >= self.total:
             return ""
-        return f"  {(time.monotonic() - since) / done * (self._total - self._done):.0f} s left"
+        return f"  {(time.monotonic() - since) / done * (self.total - self._done):.0f} s left"
 
     def _view(self) -> Group:
         states = ", ".join(f"{count} {outcome}" for outcome, count in sorted(self._outcomes.items()))
         head = Text(
-            f"{self._name}: {self._done} of {self._total} trials"
+            f"{self._name}: {self._done} of {self.total} trials"
             f" ({len(self._running)} running{', ' + states if states else ''}), {self._epochs} epochs{self._left()}"
         )
         table = Table("strategy", f"best {self._objective.metric}", "lr", "groups", box=None)

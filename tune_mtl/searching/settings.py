@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from tune_mtl.core.options import Options
+from tune_mtl.core.secrets import without_secrets
 
 _Positive = Annotated[int, Field(ge=1)]
 
@@ -37,22 +38,21 @@ class Settings(Options):
     address: str | None = None
     storage: str | None = None
     tracking_uri: str | None = None
+    warm_start: str | None = None
     confirm: Annotated[int, Field(ge=0, le=1000)] = 0
     report: bool = True
 
     def public(self) -> dict[str, Any]:
-        """As JSON for everybody: addresses without the names and passwords that they may hold."""
+        """As JSON, to be kept and shown: addresses without the names and passwords that they may hold."""
         values = self.model_dump(mode="json")
-        for key in ("address", "storage", "tracking_uri"):
-            if values[key] and "@" in values[key]:
-                scheme, _, rest = values[key].rpartition("://")
-                values[key] = f"{scheme}://{rest.rpartition('@')[2]}"
-        return values
+        return {key: without_secrets(value) if isinstance(value, str) else value for key, value in values.items()}
 
     @model_validator(mode="after")
     def _sensible(self) -> Self:
         if self.algorithm == "grid" and self.balance == "none":
             raise ValueError("balance='none' needs an algorithm that chooses strategies: optuna or random")
+        if self.warm_start is not None and self.algorithm != "optuna":
+            raise ValueError(f"warm_start needs algorithm='optuna': {self.algorithm} learns nothing from other trials")
         if self.max_updates is not None and self.budget != "updates":
             raise ValueError(f"max_updates={self.max_updates} needs budget='updates'")
         if self.max_updates is not None and self.max_epochs is not None:

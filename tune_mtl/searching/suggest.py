@@ -17,6 +17,7 @@ from trainables.base import OUTCOME, TRIAL
 from tune_mtl.core.objective import Objective
 from tune_mtl.core.seeds import derive
 from tune_mtl.strategies.registry import strategy_info
+from tune_mtl.tracking.diary import Diary
 
 ANY = "any strategy"
 """The name of the one study in which strategy is a dimension like any other."""
@@ -25,9 +26,10 @@ ANY = "any strategy"
 class FairSearcher(Searcher):
     """Suggests configs and learns from results, with equal trials for every strategy.
 
-    A trial's identity is its ordinal, assigned with the suggestion: a suggestion that a crash lost is made again under
-    the same one. What ends early is told to Optuna as pruned at what it reached of its budget, what diverged as pruned
-    with NaN, what crashed as failed: low and full fidelity are never mixed.
+    A trial's identity is its ordinal, assigned with the suggestion. A suggestion that a crash lost is made again under
+    the same one, and gives the same config if its trial had been started: the diary knows. What ends early is told to
+    Optuna as pruned at what it reached of its budget, what diverged as pruned with NaN, what crashed as failed: low and
+    full fidelity are never mixed.
     """
 
     def __init__(
@@ -52,6 +54,7 @@ class FairSearcher(Searcher):
         available = len(self._grid) if self._grid is not None else math.inf
         self.total = int(min(available, samples)) if samples is not None else int(available)
         self._balanced = balanced
+        self.diary = Diary()
         self._studies: dict[str, optuna.Study] = {}
         if self._grid is None:
             optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -73,13 +76,67 @@ class FairSearcher(Searcher):
         else:
             strategies = self._space.strategies
             study = strategies[ordinal % len(strategies)] if self._balanced else ANY
-            trial = self._studies[study].ask()
-            strategy = study if self._balanced else trial.suggest_categorical("strategy", strategies)
-            chosen = self._space.suggest(trial, strategy)
+            trial, chosen = self._ask(study)
+            started = self.diary.started.get(_name(ordinal))
+            if started is not None and started != self._completed(chosen):
+                self._studies[study].tell(trial, state=TrialState.FAIL)
+                self._studies[study].enqueue_trial(self._parameters(started))
+                trial, chosen = self._ask(study)
             self._live[trial_id] = (study, trial)
-        if strategy_info(chosen["strategy"]).has_groups:
-            chosen.setdefault("groups", self._tasks)
-        return {**self._constant, **chosen, TRIAL: f"{ordinal:04d}"}
+        return {**self._completed(chosen), TRIAL: _name(ordinal)}
+
+    def _ask(self, study: str) -> tuple[optuna.Trial, dict[str, Any]]:
+        trial = self._studies[study].ask()
+        strategy = study if self._balanced else trial.suggest_categorical("strategy", self._space.strategies)
+        return trial, self._space.suggest(trial, strategy)
+
+    def _completed(self, chosen: Mapping[str, Any]) -> dict[str, Any]:
+        """A suggestion as a trial's config."""
+        grouped = {"groups": self._tasks} if strategy_info(chosen["strategy"]).has_groups else {}
+        return {**self._constant, **grouped, **chosen}
+
+    def _parameters(self, config: Mapping[str, Any]) -> dict[str, Any]:
+        """What Optuna would have had to suggest for ``config``."""
+        strategy = {} if self._balanced else {"strategy": config["strategy"]}
+        return {**strategy, **self._space.values(config)}
+
+    def learn(self, config: Mapping[str, Any], *, value: float | None, reached: float, whole: bool) -> bool:
+        """Take in a trial of another search; returns whether it is one that this search could have tried.
+
+        Args:
+            config: What was tried.
+            value: Its best value; None: it diverged.
+            reached: How far it came, in what this search counts.
+            whole: Whether that is as far as this search goes.
+        """
+        strategy = config["strategy"]
+        fixed = {key: known for key, known in self._constant.items() if key not in _OF_A_RUN}
+        if strategy not in self._space.strategies or any(config.get(key) != known for key, known in fixed.items()):
+            return False
+        asked = optuna.trial.FixedTrial(self._parameters(config))
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")  # FixedTrial warns of what is out of range
+                if not self._balanced:
+                    asked.suggest_categorical("strategy", self._space.strategies)
+                chosen = self._space.suggest(asked, strategy)  # type: ignore[arg-type]
+        except (ValueError, UserWarning):
+            return False
+        if any(config.get(key) != known for key, known in chosen.items() if key != "seed"):
+            return False
+        step = self._step({self._counts: reached})
+        told = {step + 1: math.nan} if value is None else {step: value}
+        complete = whole and value is not None
+        self._studies[strategy if self._balanced else ANY].add_trial(
+            optuna.trial.create_trial(
+                params={name: asked.params[name] for name in asked.distributions},
+                distributions=asked.distributions,
+                intermediate_values=told,
+                value=value if complete else None,
+                state=TrialState.COMPLETE if complete else TrialState.PRUNED,
+            )
+        )
+        return True
 
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
         """Intermediate values: the best so far."""
@@ -117,12 +174,24 @@ class FairSearcher(Searcher):
         return int(result[self._counts] * (1000 if self._counts == "seconds" else 1))
 
     def save(self, checkpoint_path: str) -> None:
-        """Everything, for a resume."""
-        Path(checkpoint_path).write_bytes(pickle.dumps(self.__dict__))
+        """What was learnt, for a resume."""
+        learnt = {key: value for key, value in self.__dict__.items() if key not in _GIVEN}
+        Path(checkpoint_path).write_bytes(pickle.dumps(learnt))
 
     def restore(self, checkpoint_path: str) -> None:
         """Go on from a snapshot of our own search."""
         self.__dict__.update(pickle.loads(Path(checkpoint_path).read_bytes()))
+
+
+_OF_A_RUN = ("epochs", "max_updates", "max_seconds", "threads", "device", "metric", "eval_batch_size", "evaluate_every")
+"""What trials may have differently and still be of the same function of their parameters."""
+
+_GIVEN = ("total", "diary")
+"""What a resumed searcher is told anew."""
+
+
+def _name(ordinal: int) -> str:
+    return f"{ordinal:04d}"
 
 
 def make_sampler(algorithm: str, seed: int, trials: int) -> BaseSampler:

@@ -16,7 +16,7 @@ from tune_mtl.tracking import names
 from tune_mtl.tracking.recorder import Recorder
 from tune_mtl.tracking.runs import SearchRuns
 from tune_mtl.tracking.spool import Spool
-from tune_mtl.training.trial import BEST, CHECKPOINT
+from tune_mtl.training.trial import BEST
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,15 +46,25 @@ class Tracker(Callback):
     kind: str = "trial"
     folder: Path = Path()
 
+    def __post_init__(self) -> None:
+        self._delivered: list[Path] = []
+
     def __getstate__(self) -> dict[str, Any]:
-        return {key: value for key, value in self.__dict__.items() if key not in ("_recorder", "_runs")}
+        """For a resume, which is told the store's address anew: it may hold a password."""
+        kept = {key: value for key, value in self.__dict__.items() if key not in ("_recorder", "_runs")}
+        return {**kept, "uri": "", "_delivered": []}
+
+    def delivered(self) -> list[Path]:
+        """The checkpoints of trials whose runs are closed, best weights included; each is named once."""
+        found, self._delivered = self._delivered, []
+        return found
 
     def open(self, tags: Mapping[str, str], files: Mapping[str, Mapping[str, Any]]) -> str:
-        """Start delivering; returns the id of the search's run. ``files``: JSON that a new one gets."""
+        """Start delivering; returns the id of the search's run. ``files``: JSON that it holds."""
         self._runs = SearchRuns(self.uri, self.problem, self.search, self.kind)
         run_id = self._runs.open_search({**self.tags, **tags}, files)
         calls: dict[str, Callable[..., None]] = {
-            "open": self._runs.open_trial, "log": self._runs.log, "note": self._runs.note, "end": self._end_trial,
+            "open": self._runs.open_trial, "log": self._log, "note": self._runs.note, "end": self._end_trial,
         }  # fmt: skip
         self._recorder = Recorder(Spool(self.folder), calls, self._runs.answers)
         return run_id
@@ -95,8 +105,9 @@ class Tracker(Callback):
     ) -> None:
         """One batch per evaluation."""
         ordinal, epoch, values = trial.config[TRIAL], int(result["epoch"]), names.per_epoch(result)
+        stopped = bool(result.get("done")) and result.get(OUTCOME) == "running"
         if values:
-            self._recorder.submit("log", trial=ordinal, epoch=epoch, values=values, at=now())
+            self._recorder.submit("log", trial=ordinal, epoch=epoch, values=values, last=stopped, at=now())
 
     def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **_: Any) -> None:  # noqa: ARG002
         """Outcome, best values and best weights; the resume checkpoint is not needed any more."""
@@ -129,6 +140,9 @@ class Tracker(Callback):
             at=now(),
         )
 
+    def _log(self, trial: str, epoch: int, values: Mapping[str, float], at: int, last: bool = False) -> None:  # noqa: ARG002
+        self._runs.log(trial, epoch, values, at)
+
     def _end_trial(
         self,
         trial: str,
@@ -142,19 +156,12 @@ class Tracker(Callback):
         files = {} if folder is None else {BEST: Path(folder) / BEST}
         self._runs.close_trial(trial, outcome, values, tags, files, at)
         if folder is not None:
-            prune(Path(folder).parent)
+            self._delivered += Path(folder).parent.glob("checkpoint_*")
 
 
 def now() -> int:
     """Milliseconds: when something happened, whenever it is delivered."""
     return int(time.time() * 1000)
-
-
-def prune(trial_folder: Path) -> None:
-    """Remove all weights and checkpoints of a trial that has ended."""
-    for name in (BEST, CHECKPOINT):
-        for path in trial_folder.glob(f"checkpoint_*/{name}"):
-            path.unlink(missing_ok=True)
 
 
 def outcome_of(result: Mapping[str, Any]) -> str:

@@ -12,11 +12,13 @@ from tune_mtl.core.objective import Objective
 from tune_mtl.tracking import names
 from tune_mtl.tracking.ranking import Ranking, winners_text
 from tune_mtl.tracking.store import client, experiment_id
+from tune_mtl.training.checkpoint import load
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _BATCH = {"metrics": 1000, "params": 100, "tags": 100}
+_MARKER = "train/"
 
 
 class SearchRuns:
@@ -38,14 +40,14 @@ class SearchRuns:
         return self._experiment
 
     def open_search(self, tags: Mapping[str, str], files: Mapping[str, Mapping[str, Any]]) -> str:
-        """The parent run, made (with ``files``) or opened again; returns its id."""
+        """The parent run, made or opened again, with ``files`` (JSON) as they are now; returns its id."""
         parents = search_runs(self._client, [self._experiment], self._search, "search")
         found = parents[0] if parents else None
         if found is None:
             everything = {names.SEARCH: self._search, names.KIND: "search", **tags}
             found = self._client.create_run(self._experiment, run_name=self._search, tags=everything)
-            for file, content in files.items():
-                self._client.log_dict(found.info.run_id, dict(content), file)
+        for file, content in files.items():
+            self._client.log_dict(found.info.run_id, dict(content), file)
         self._parent = str(found.info.run_id)
         if self._kind == "confirm":  # the search itself stays as complete as it is
             self._client.set_tag(self._parent, names.CONFIRMATION, "running")
@@ -104,7 +106,10 @@ class SearchRuns:
         if epoch <= self._logged[trial]:
             return
         now = at or int(time.time() * 1000)
-        metrics = [Metric(name, value, now, epoch) for name, value in values.items()]
+        last = sorted(
+            values, key=lambda name: name.startswith(_MARKER)
+        )  # what says that the epoch is there, at the end
+        metrics = [Metric(name, values[name], now, epoch) for name in last]
         for start in range(0, len(metrics), _BATCH["metrics"]):
             self._client.log_batch(self._trials[trial], metrics=metrics[start : start + _BATCH["metrics"]])
         self._logged[trial] = epoch
@@ -126,6 +131,7 @@ class SearchRuns:
             metrics = [Metric(name, value, now, 0) for name, value in values.items()]
             for name, path in files.items():
                 if path.exists():
+                    load(path)  # a copy that is being written is not whole yet: the call is repeated
                     self._client.log_artifact(run_id, str(path), None if path.name == name else name)
             everything = [RunTag(key, value) for key, value in {names.OUTCOME: outcome, **tags}.items()]
             self._client.log_batch(run_id, metrics=metrics, tags=everything)
@@ -181,7 +187,7 @@ class SearchRuns:
         return search_runs(self._client, [self._experiment], self._search, self._kind)
 
     def _last_step(self, run: Run) -> int:
-        logged = [name for name in run.data.metrics if name.startswith("train/")]
+        logged = [name for name in run.data.metrics if name.startswith(_MARKER)]
         if not logged:
             return 0
         return max(int(metric.step) for metric in self._client.get_metric_history(run.info.run_id, logged[0]))

@@ -1,0 +1,140 @@
+"""A search's state on disk: one file, whole or not there, from which a resume goes on.
+
+Ray saves an experiment as several files, copied one by one by a background thread: a kill in between leaves them torn
+or of different moments, and a restore that fails starts the experiment anew. So the same files are kept here together
+in one archive, which is put in place at once; a resume takes them from there.
+"""
+
+import logging
+import shutil
+import time
+import zipfile
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ray import cloudpickle
+
+from tune_mtl.core.errors import UserError
+from tune_mtl.training.checkpoint import replace_atomically
+
+if TYPE_CHECKING:
+    from ray.tune.execution.tune_controller import TuneController
+    from ray.tune.experiment import Trial
+
+logger = logging.getLogger(__name__)
+
+SNAPSHOT = "snapshot.zip"
+_TUNER = "tuner.pkl"
+_GENERATOR = "search_gen_state-"
+_STATES = ("experiment_state-*.json", "searcher-state-*.pkl", "callback-states-*.pkl", f"{_GENERATOR}*.json")
+_SECONDS = 2.0
+_COST_SHARE = 19
+"""Snapshots may take a twentieth of the time."""
+_PATIENCE = 300.0
+"""Seconds without a snapshot, where one is due but cannot be written, after which a search gives up."""
+
+
+class Snapshots:
+    """Takes snapshots of a running experiment in ``folder``, and removes the checkpoints that none of them needs.
+
+    A trial's older checkpoints go once a snapshot knows the newer one; all of an ended trial's, once a snapshot knows
+    that it has ended and ``delivered`` names its folder: its best weights are safe in MLflow.
+
+    Raises:
+        UserError: if none could be written for minutes: the disk is full.
+    """
+
+    def __init__(self, folder: Path, delivered: Callable[[], list[Path]]) -> None:
+        self._folder, self._delivered = folder, delivered
+        self._taken_at, self._cost = -float("inf"), 0.0
+        self._failing_since: float | None = None
+        self._obsolete: list[Path] = []
+        self._controller: TuneController | None = None
+
+    def take_if_due(self, controller: "TuneController", *, soon: bool) -> None:
+        """Every two seconds, ``soon`` at once, but for no more than a twentieth of the time."""
+        self._controller = controller
+        since = time.monotonic() - self._taken_at
+        if since >= self._cost * _COST_SHARE and (soon or since >= _SECONDS):
+            self.take(controller)
+
+    def take_last(self) -> None:
+        """When all trials have ended."""
+        if self._controller is not None:
+            self.take(self._controller)
+
+    def take(self, controller: "TuneController") -> None:
+        """Now; a disk that is full is waited for."""
+        started = time.monotonic()
+        ended = self._delivered()
+        self._obsolete += _superseded(controller)
+        try:
+            self._write(controller)
+        except (OSError, UserError) as error:
+            self._obsolete += ended
+            self._hope(error)
+            return
+        finally:
+            self._taken_at = time.monotonic()
+            self._cost = self._taken_at - started
+        self._failing_since = None
+        for folder in (*self._obsolete, *ended):
+            shutil.rmtree(folder, ignore_errors=True)
+        self._obsolete.clear()
+
+    def _write(self, controller: "TuneController") -> None:
+        controller.save_to_dir()  # type: ignore[no-untyped-call]
+        staging = Path(controller.experiment_state_path).parent
+        session = controller._session_str
+        files = [path for pattern in _STATES for path in staging.glob(pattern.replace("*", session))]
+        with_tuner = [*files, self._folder / _TUNER]
+
+        def write(temporary: Path) -> None:
+            with zipfile.ZipFile(temporary, "w") as archive:
+                for path in with_tuner:
+                    archive.write(path, path.name)
+
+        replace_atomically(self._folder / SNAPSHOT, write)
+
+    def _hope(self, error: Exception) -> None:
+        now = time.monotonic()
+        self._failing_since = self._failing_since or now
+        logger.warning("the search's state cannot be saved: %s", error)
+        if now - self._failing_since > _PATIENCE:
+            raise UserError(
+                f"the search's state could not be saved in {self._folder} for {_PATIENCE / 60:.0f} minutes ({error})."
+                f" Make room, then tune-mtl resume {self._folder.name}: nothing that was recorded is lost."
+            )
+
+
+def put_back(folder: Path) -> None:
+    """Lay out in ``folder`` what Ray restores an experiment from, as the last snapshot has it."""
+    for pattern in (*_STATES, "tmp-*"):
+        for path in folder.glob(pattern):
+            path.unlink()
+    with zipfile.ZipFile(folder / SNAPSHOT) as archive:
+        for name in archive.namelist():
+            (folder / Path(name).name).write_bytes(archive.read(name))
+
+
+def reopen(folder: Path) -> None:
+    """Have what was put back ask its searcher for more, although that had nothing more to suggest."""
+    for path in folder.glob(f"{_GENERATOR}*"):
+        state: dict[str, Any] = cloudpickle.loads(path.read_bytes())
+        path.write_bytes(cloudpickle.dumps({**state, "finished": False}))  # type: ignore[no-untyped-call]
+
+
+def _superseded(controller: "TuneController") -> list[Path]:
+    """The folders of checkpoints that live trials need no more; Ray forgets them here."""
+    folders: list[Path] = []
+    live: Iterable[Trial] = controller.get_live_trials()  # type: ignore[no-untyped-call]
+    for trial in live:
+        manager: Any = trial.run_metadata.checkpoint_manager
+        older = manager._checkpoint_results[:-1]
+        if older:
+            del manager._checkpoint_results[:-1]
+            trial.run_metadata.invalidate_cache()  # type: ignore[no-untyped-call]
+            controller._mark_trial_to_checkpoint(trial)
+            folders += [Path(result.checkpoint.path) for result in older]
+    return folders

@@ -1,0 +1,53 @@
+"""What has happened in a search, from the records it keeps for MLflow: what a resume must not contradict."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tune_mtl.tracking.spool import kept_records
+
+
+@dataclass
+class Diary:
+    """The configs that were started, and how far each trial was let.
+
+    A snapshot is older than the last thing that happened. What came after it is done again, with the same numbers; but
+    who is tried next and who is stopped may depend on who came first. The diary settles it: a trial that was started
+    keeps its config, one that went on after an epoch goes on again, one that was stopped is stopped at the same epoch.
+
+    Attributes:
+        started: Config by trial.
+        reached: By trial, the last epoch that was reported, and whether it was the trial's last.
+    """
+
+    started: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    reached: dict[str, tuple[int, bool]] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, folder: Path) -> "Diary":
+        """From the spool in ``folder``."""
+        diary = cls()
+        for record in kept_records(folder):
+            told = record["arguments"]
+            if record["call"] == "open":
+                diary.start(told["trial"], told["config"])
+            elif record["call"] == "log":
+                diary.reach(told["trial"], told["epoch"], last=told.get("last", False))
+        return diary
+
+    def start(self, trial: str, config: Mapping[str, Any]) -> None:
+        """A trial was started, or started again; under another config it is another trial."""
+        if self.started.get(trial) != config:
+            self.started[trial] = config
+            self.reached.pop(trial, None)
+
+    def reach(self, trial: str, epoch: int, *, last: bool) -> None:
+        """A trial has reported."""
+        if (epoch, last) > self.reached.get(trial, (-1, False)):
+            self.reached[trial] = (epoch, last)
+
+    def verdict(self, trial: str, epoch: int) -> bool | None:
+        """Whether the trial was stopped at ``epoch``; None if it was not there yet."""
+        reached, last = self.reached.get(trial, (-1, False))
+        return None if epoch > reached else epoch == reached and last
