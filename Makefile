@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help setup search test lint bench clean
+.PHONY: help setup search test lint torture bench clean
 
 help:  ## what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -28,11 +28,15 @@ lint: setup  ## ruff, mypy --strict and the import contract
 test: lint  ## lint, then every test
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
+torture: setup  ## the figures of docs/reliability.md: faults of all kinds at random moments, for about an hour
+	$(BIN)/python -m tests.faults.torture --faults 33 --out torture.md
+
 bench: setup  ## the figures of docs/benchmarks.md
 	$(BIN)/python benchmarks/step_overhead.py
 	$(BIN)/python benchmarks/search_overhead.py
 	$(BIN)/python benchmarks/search_efficiency.py
 	PYTHONPATH=. $(BIN)/python benchmarks/data_loading.py
+	PYTHONPATH=. $(BIN)/python benchmarks/best_of_many.py
 
 clean:  ## remove the environment and caches (never ./runs)
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis *.egg-info

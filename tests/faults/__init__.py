@@ -1,0 +1,1 @@
+"""Searches in real processes that are killed, starved and cut off; what must hold of them afterwards."""
