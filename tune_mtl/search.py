@@ -157,8 +157,9 @@ def search(
     plan.check_strategies()
     plan.check_disk()
     with Cluster(plan.settings, own_module=":" in plan.settings.problem), alone_in(plan.folder):
+        running = _new_trials(plan)
         write_json(plan.folder / names.SETTINGS_FILE, plan.settings.public())
-        return _finish(plan, _new_trials(plan))
+        return _finish(plan, running)
 
 
 def _new_trials(plan: Plan) -> Trials:

@@ -121,3 +121,66 @@ def test_random_and_seed():
         [make(algorithm="random", seed=seed).suggest("a")["lr"] for _ in range(1)] for seed in (1, 1, 2)
     )
     assert first == second != other
+
+
+def test_a_trial_that_was_started_keeps_its_config_whatever_is_suggested_anew(tmp_path):
+    first = make(samples=12)
+    configs = [first.suggest(f"ray{index}") for index in range(12)]
+    other = make(samples=12, seed=5)
+    other.diary.started = {config["trial"]: without_trial(config) for config in configs[:7]}
+    again = [other.suggest(f"ray{index}") for index in range(12)]
+    assert again[:7] == configs[:7]
+    assert [config["strategy"] for config in again] == [config["strategy"] for config in configs]
+    assert again[7:] != configs[7:]
+    for index in range(7):
+        other.on_trial_complete(f"ray{index}", ended("completed", 0.5))
+    states = Counter(trial.state for study in other._studies.values() for trial in study.trials)
+    assert states[TrialState.COMPLETE] == 7
+
+
+def test_the_same_suggestion_leaves_no_trace():
+    first, second = make(), make()
+    configs = [first.suggest(str(index)) for index in range(6)]
+    second.diary.started = {config["trial"]: without_trial(config) for config in configs}
+    assert [second.suggest(str(index)) for index in range(6)] == configs
+    assert all(trial.state == TrialState.RUNNING for study in second._studies.values() for trial in study.trials)
+
+
+def without_trial(config):
+    return {key: value for key, value in config.items() if key != "trial"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "given", "state"),
+    [
+        ({}, {"value": 0.5, "reached": 9, "whole": True}, TrialState.COMPLETE),
+        ({}, {"value": 0.5, "reached": 3, "whole": False}, TrialState.PRUNED),
+        ({}, {"value": None, "reached": 9, "whole": True}, TrialState.PRUNED),
+        ({"epochs": 99}, {"value": 0.5, "reached": 9, "whole": True}, TrialState.COMPLETE),
+        ({"seed": 7}, {"value": 0.5, "reached": 9, "whole": True}, TrialState.COMPLETE),
+        ({"lr": 7.0}, {"value": 0.5, "reached": 9, "whole": True}, None),
+        ({"groups": 3}, {"value": 0.5, "reached": 9, "whole": True}, None),
+        ({"strategy": "stl"}, {"value": 0.5, "reached": 9, "whole": True}, None),
+        ({"batch_size": 3}, {"value": 0.5, "reached": 9, "whole": True}, None),
+    ],
+)
+@pytest.mark.parametrize("balanced", [True, False])
+def test_trials_of_another_search_are_learnt_at_their_fidelity(changes, given, state, balanced):
+    searcher = make(balanced=balanced, constant={"epochs": 9, "batch_size": 8})
+    config = {"strategy": "io", "lr": 0.01, "groups": 2, "seed": 0, "epochs": 9, "batch_size": 8, **changes}
+    assert searcher.learn(config, **given) == (state is not None)
+    found = [trial for study in searcher._studies.values() for trial in study.trials]
+    assert [trial.state for trial in found] == ([] if state is None else [state])
+    if state is not None:
+        assert found[0].params.items() >= {"lr": 0.01, "groups": 2}.items()
+        last = found[0].intermediate_values[max(found[0].intermediate_values)]
+        assert math.isnan(last) if given["value"] is None else last == given["value"]
+
+
+def test_a_warm_searcher_is_guided_from_its_first_suggestion():
+    warm = make(samples=60)
+    for index in range(40):
+        lr = 10 ** (-4 + index / 10)
+        warm.learn({"strategy": "sus", "lr": lr, "seed": 0, "epochs": 9}, value=abs(index - 5), reached=9, whole=True)
+    chosen = [warm.suggest(str(index))["lr"] for index in range(0, 60)][::3]
+    assert sum(lr < 1e-3 for lr in chosen) > 12

@@ -1,17 +1,15 @@
 """A warm start: what an earlier search has found out, for the searcher of a new one."""
 
 import json
-import logging
 
 from tune_mtl.best import find_search
 from tune_mtl.core.errors import UserError
 from tune_mtl.searching.plan import Plan
 from tune_mtl.searching.suggest import FairSearcher
+from tune_mtl.terminal.tables import console
 from tune_mtl.tracking import names
 from tune_mtl.tracking.runs import search_runs
 from tune_mtl.tracking.store import check_name
-
-logger = logging.getLogger(__name__)
 
 
 def learn_from(earlier: str, plan: Plan, searcher: FairSearcher) -> int:
@@ -47,5 +45,5 @@ def learn_from(earlier: str, plan: Plan, searcher: FairSearcher) -> int:
             f"--warm-start {earlier}: none of its {ended} ended trials is of this search's space and settings"
             f" ({plan.space.name}, {plan.objective}). Leave it out, or search as it did."
         )
-    logger.info("warm start: %d of %d trials of search '%s' are taken in", taken, ended, earlier)
+    console().print(f"warm start: {taken} of {ended} trials of search '{earlier}' are taken in", soft_wrap=True)
     return taken
