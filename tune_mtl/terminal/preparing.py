@@ -1,11 +1,10 @@
-"""What `tune-mtl prepare` and `tune-mtl doctor` show."""
+"""What `tune-mtl prepare` shows."""
 
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tune_mtl.core.prepared import MANIFEST, PreparedSet
-from tune_mtl.prepare.datasets import DATASETS, prepare_source
+from tune_mtl.prepare.datasets import prepare_source
 from tune_mtl.terminal.tables import console
 
 if TYPE_CHECKING:
@@ -46,26 +45,3 @@ def run_prepare(source: "Source", out: Path, *, workers: int | None, skip_bad: b
     sizes = ", ".join(f"{split} {next(iter(arrays.values())).shape[0]}" for split, arrays in manifest.splits.items())
     screen.print(f"prepared {source.name}: {sizes}, in {out / source.name}", soft_wrap=True)
     screen.print(f"next: TUNE_MTL_DATA={out} tune-mtl search {source.name}", soft_wrap=True)
-
-
-def check_data(folder: Path) -> bool:
-    """Compare every prepared set in ``folder``, or the one that it is, with its checksums; whether all are intact."""
-    screen = console()
-    intact = True
-    if (folder / MANIFEST).exists():
-        folder, found = folder.parent, [folder.name]
-    else:
-        found = [name for name in DATASETS if (folder / name / MANIFEST).exists()]
-    if not found:
-        screen.print(f"warning  no prepared data in {folder}: tune-mtl prepare DATASET --source DIR", soft_wrap=True)
-    for name in DATASETS:
-        if (folder / f"{name}.partial").exists():
-            screen.print(f"warning  {name}: half prepared; the same tune-mtl prepare command goes on", soft_wrap=True)
-    for name in found:
-        wrong = PreparedSet(folder / name).problems()
-        for reason in wrong:
-            screen.print(f"failure  {name}: {reason}; prepare it again", soft_wrap=True)
-        if not wrong:
-            screen.print(f"ok       {name}: all checksums hold", soft_wrap=True)
-        intact = intact and not wrong
-    return intact

@@ -1,0 +1,111 @@
+"""Is everything ready for a long search? The driver looks at itself and asks every node; each answer is a check."""
+
+import logging
+import shlex
+from contextlib import ExitStack
+from pathlib import Path
+
+from tune_mtl.core.errors import UserError
+from tune_mtl.core.prepared import PreparedSet
+from tune_mtl.searching.cluster import Cluster
+from tune_mtl.searching.needs import check_tracking, find_data, public, sizes
+from tune_mtl.searching.nodes import Case, alive, check_driver, check_nodes
+from tune_mtl.searching.plan import Plan, check_storage
+from tune_mtl.searching.settings import Settings
+from tune_mtl.searching.verdicts import DRIVER, Check
+from tune_mtl.tracking.store import searches_folder
+from tune_mtl.tracking.store import tracking_uri as store_uri
+
+logger = logging.getLogger(__name__)
+
+
+def examine(
+    *,
+    address: str | None = None,
+    storage: str | None = None,
+    tracking_uri: str | None = None,
+    data: str | None = None,
+) -> list[Check]:
+    """Everything that `tune-mtl doctor` looks at, on a cluster or on a local Ray of our own; leaves nothing behind.
+
+    Args:
+        address: Of a Ray cluster; default: a local one.
+        storage: The folder that all nodes share; default: ``ray`` in the home.
+        tracking_uri: The MLflow store; default: ``MLFLOW_TRACKING_URI``, else ``mlflow.db`` in the home.
+        data: The folder of prepared sets; default: ``TUNE_MTL_DATA``, else ``data`` here.
+    """
+    uri, folder = store_uri(tracking_uri), _storage(storage)
+    sets, checks = find_data(data)
+    checks = [check_tracking(uri), *checks]
+    case = Case(storage=folder, sets=tuple(sets))
+    with ExitStack() as connected:
+        try:
+            connected.enter_context(Cluster(Settings(problem=DRIVER, name=DRIVER, address=address), own_module=False))
+        except UserError as error:
+            return [_no_ray(error), *checks, *check_driver(case)]
+        return [*checks, *check_nodes(case)]
+
+
+def require_healthy(plan: Plan) -> None:
+    """The same checks in seconds, on the Ray that runs, for what ``plan`` needs; warnings are logged.
+
+    Raises:
+        UserError: for the first failure, with the command that shows them all.
+    """
+    settings = plan.settings
+    own = getattr(plan.problem, "prepared", None)
+    sets = (own,) if isinstance(own, PreparedSet) else ()
+    case = Case(storage=Path(plan.storage), sets=sets, thorough=False, gpus=settings.gpus_per_trial > 0, least_disk=0)
+    checks = [check_tracking(plan.tracking_uri), *(check for each in sets for check in sizes(each))]
+    checks += [*check_nodes(case), *_room(settings)]
+    for check in checks:
+        if check.state == "warning":
+            logger.warning("%s: %s (%s)", check.where, check.what, check.way_out)
+    failures = [check for check in checks if check.state == "failure"]
+    if failures:
+        first, more = failures[0], len(failures) - 1
+        raise UserError(
+            f"not ready: {first.where}: {first.what}{f' ({first.way_out})' if first.way_out else ''}."
+            f" {f'{more} more. ' if more else ''}To see all: {_command(settings, sets)}"
+        )
+
+
+def _room(settings: Settings) -> list[Check]:
+    """Whether a trial fits on a node that is there; with an autoscaler, one may come."""
+    wanted = {"CPU": settings.cpus_per_trial, "GPU": settings.gpus_per_trial}
+    for node in alive():
+        if all(node["Resources"].get(kind, 0) >= count for kind, count in wanted.items()):
+            return []
+    what = f"no node offers the {wanted['CPU']:g} CPUs and {wanted['GPU']:g} GPUs of a trial"
+    return [Check("warning", DRIVER, what, "trials wait until one joins: see --cpus-per-trial and --gpus-per-trial")]
+
+
+def _no_ray(error: UserError) -> Check:
+    """Why there is no Ray, from the error and what it came of."""
+    reasons: list[str] = []
+    cause: BaseException | None = error
+    while cause is not None:
+        reasons.append(" ".join(str(cause).split()))
+        cause = cause.__cause__ or cause.__context__
+    for text in reversed(reasons):
+        if "Version mismatch" in text:
+            way_out = "install the cluster's Ray and Python here, or start the cluster with these"
+            return Check("failure", DRIVER, text[text.index("Version mismatch") :], way_out)
+        if "InvalidAuthToken" in text:
+            way_out = "set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN_PATH to a file with the cluster's token"
+            return Check("failure", DRIVER, f"{reasons[0]}: this process has not the cluster's token", way_out)
+    return Check("failure", DRIVER, reasons[0], "see ray status on the head node, and --address HOST:PORT")
+
+
+def _storage(given: str | None) -> Path:
+    check_storage(given)
+    return searches_folder() if given is None else Path(given.removeprefix("file://")).absolute()
+
+
+def _command(settings: Settings, sets: tuple[PreparedSet, ...]) -> str:
+    """`tune-mtl doctor` for what a search was given."""
+    given = {"--address": settings.address, "--storage": settings.storage, "--tracking-uri": settings.tracking_uri}
+    if sets:
+        given["--data"] = str(sets[0].folder)
+    words = [word for flag, value in given.items() if value for word in (flag, public(value))]
+    return shlex.join(["tune-mtl", "doctor", *words])

@@ -1,0 +1,111 @@
+"""What a search needs besides nodes, looked at from the driver: the tracking store and prepared data."""
+
+import os
+import threading
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from tune_mtl.core.errors import UserError
+from tune_mtl.core.prepared import MANIFEST, PreparedSet, data_folder
+from tune_mtl.core.secrets import HIDDEN, without_secrets
+from tune_mtl.searching.probe import reason
+from tune_mtl.searching.verdicts import DRIVER, Check
+from tune_mtl.tracking.store import client, reachable
+
+_ANSWER_SECONDS = 20
+_SQLITE = "sqlite:///"
+
+
+def check_tracking(uri: str) -> Check:
+    """Whether the store answers a question, from here: no other node talks to it. Makes nothing."""
+    shown = f"tracking store {public(uri)}"
+    if uri.startswith(_SQLITE) and not Path(uri.removeprefix(_SQLITE)).exists():
+        return _to_be_made(shown, Path(uri.removeprefix(_SQLITE)).parent)
+    try:
+        _ = urlsplit(uri).port
+    except ValueError:  # it quotes what it takes for the port: maybe a part of a password
+        way_out = "give SCHEME://HOST:PORT; in a password, write %2F for /, %3F for ?, %23 for # and %40 for @"
+        return Check("failure", DRIVER, f"{shown} is no address", way_out)
+    try:
+        reachable(uri)
+        _ask(uri)
+    except UserError as error:
+        return Check("failure", DRIVER, without_secrets(str(error)))
+    except Exception as error:
+        why = without_secrets(reason(error).replace(uri, public(uri)))
+        way_out = (
+            "see that it runs, is an MLflow of this version and lets this machine in (--allowed-hosts,"
+            " MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD), or give another --tracking-uri"
+        )
+        return Check("failure", DRIVER, f"{shown} does not answer: {why}", way_out)
+    return Check("ok", DRIVER, f"{shown} answers")
+
+
+def find_data(given: str | None) -> tuple[list[PreparedSet], list[Check]]:
+    """The prepared sets in a folder (or the one that it is), and what is odd about it.
+
+    Nothing there is a failure only if the folder was asked for, by the argument or ``TUNE_MTL_DATA``.
+    """
+    folder = data_folder(given)
+    whole = [folder] if (folder / MANIFEST).exists() else sorted(path.parent for path in folder.glob(f"*/{MANIFEST}"))
+    sets, checks = [], []
+    for path in whole:
+        try:
+            sets.append(PreparedSet(path))
+        except UserError as error:
+            checks.append(Check("failure", DRIVER, f"data: {error}"))
+    for path in sorted(folder.glob("*.partial")):
+        name = path.name.removesuffix(".partial")
+        way_out = f"the same tune-mtl prepare {name} command goes on"
+        checks.append(Check("warning", DRIVER, f"data: {name} in {folder} is half prepared", way_out))
+    if not whole:
+        asked = given is not None or "TUNE_MTL_DATA" in os.environ
+        what = f"data: none in {folder}" if asked else f"data: none in {folder}, and none asked for"
+        way_out = f"tune-mtl prepare DATASET --source DIR --out {folder}, or say where it is with --data"
+        checks.append(Check("failure" if asked else "ok", DRIVER, what, way_out if asked else ""))
+    return sets, checks
+
+
+def sizes(prepared: PreparedSet) -> list[Check]:
+    """Whether all files of a set are there, of the size and kind that its manifest says; reads next to nothing."""
+    try:
+        for split in prepared.manifest.splits:
+            prepared.arrays(split)
+    except UserError as error:
+        return [Check("failure", DRIVER, f"data: {error}")]
+    return []
+
+
+def public(uri: str) -> str:
+    """An address without what may be a password, even one that should have been quoted."""
+    scheme, mark, rest = uri.partition("://")
+    if "@" in rest and not rest.startswith("/"):
+        rest = f"{HIDDEN}@{rest.rpartition('@')[2]}"
+    return without_secrets(f"{scheme}{mark}{rest}")
+
+
+def _to_be_made(shown: str, folder: Path) -> Check:
+    while not folder.exists() and folder != folder.parent:
+        folder = folder.parent
+    if folder.is_dir() and os.access(folder, os.W_OK | os.X_OK):
+        return Check("ok", DRIVER, f"{shown} is not there yet: the first search makes it")
+    return Check("failure", DRIVER, f"{shown} cannot be made: {folder} cannot be written", "give --tracking-uri")
+
+
+def _ask(uri: str) -> None:
+    """One question to the store, for so long."""
+    raised: list[BaseException] = []
+
+    def ask() -> None:
+        try:
+            client(uri).search_experiments(max_results=1)
+        except BaseException as error:
+            raised.append(error)
+
+    asking = threading.Thread(target=ask, daemon=True)
+    asking.start()
+    asking.join(_ANSWER_SECONDS)
+    if asking.is_alive():
+        raise TimeoutError(f"no answer within {_ANSWER_SECONDS} s")
+    if raised:
+        raise raised[0]
