@@ -228,7 +228,7 @@ def extend(
 ) -> SearchResult:
     """Grow a finished search by ``samples`` trials: searcher and rungs go on from where they were.
 
-    If the search had its winners confirmed, those of the grown one are confirmed again where they differ.
+    A time budget that ended the search is lifted: what it left out is tried too. If the search had its winners confirmed, those of the grown one are confirmed again where they differ.
 
     Args:
         name: Of the search.
@@ -245,7 +245,7 @@ def extend(
     if parent.info.status != "FINISHED":
         raise UserError(f"search '{name}' is not complete: tune-mtl resume {name} first.")
     plan = Plan.make(load_problem(problem or settings.problem, settings.fixed), settings)
-    grown = settings.model_copy(update={"samples": plan.total + samples})
+    grown = settings.model_copy(update={"samples": plan.total + samples, "time_budget": None})
     if Plan.make(plan.problem, grown).total == plan.total:
         raise UserError(f"search '{name}' has tried all {plan.total} configs of its grid: there is nothing to add.")
     if names.COMMON_LR in parent.data.tags:

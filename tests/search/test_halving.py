@@ -78,4 +78,13 @@ def test_what_is_reported_again_is_decided_as_before(losses, again):
     index = again % len(losses)
     before = RungKeeper(halving).get_state()
     assert play(halving, "sus", [losses[index]], start=index) == [decisions[index]]
-    assert RungKeeper(halving).get_state()["sus"]["rungs"] == before["sus"]["rungs"]
+    assert RungKeeper(halving).get_state()["rungs"]["sus"]["rungs"] == before["rungs"]["sus"]["rungs"]
+
+
+def test_a_time_budget_counts_what_was_spent_before_a_resume():
+    first = FairHalving(None, Objective(), length=9, grace=1, balanced=True, time_budget=100)
+    first.spent_before = 99.0
+    second = FairHalving(None, Objective(), length=9, grace=1, balanced=True, time_budget=99)
+    assert not second.time_is_up
+    RungKeeper(second).set_state(RungKeeper(first).get_state())
+    assert second.time_is_up

@@ -240,7 +240,9 @@ def test_a_time_budget_ends_a_search_and_storage_may_be_anywhere(tmp_path):
     done = len(first.trials())
     assert 0 < done < 400
     check_records("timed", trials=done)
-    assert len(tune_mtl.resume("timed").trials()) == done
+    again = tune_mtl.resume("timed")
+    assert again.complete
+    assert len(again.trials()) == done
     from tune_mtl.searching.manage import remove
 
     remove("timed")
@@ -324,5 +326,5 @@ def lowest_rungs(folder: Path) -> dict[str, list[float]]:
     with zipfile.ZipFile(folder / "snapshot.zip") as archive:
         (name,) = (name for name in archive.namelist() if name.startswith("callback-states"))
         states = cloudpickle.loads(archive.read(name)).values()
-    (rungs,) = (state for state in states if isinstance(state, dict) and "sus" in state)
+    (rungs,) = (state["rungs"] for state in states if isinstance(state, dict) and "rungs" in state)
     return {strategy: sorted(-value for value in saved["rungs"][0][-1].values()) for strategy, saved in rungs.items()}

@@ -1,6 +1,5 @@
 """Who is stopped: Ray's asynchronous successive halving, with rungs of their own for each strategy."""
 
-import math
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -30,8 +29,9 @@ class FairHalving(FIFOScheduler):
         counts: What of a result the rungs count: ``epoch``, ``updates`` or ``seconds``.
         length, grace: Of them: a whole trial, and what every trial gets before it can be stopped.
         balanced: Whether each strategy has its own rungs (else all share one set).
-        time_budget: Seconds, from the first trial's start, after which trials end at their next evaluation and no other
-            starts. Ray's own budget cuts trials off without a last checkpoint or an outcome.
+        time_budget: Seconds, from the first trial's start and not counting interruptions, after which trials end at
+            their next evaluation and no other starts. Ray's own budget cuts trials off without a last checkpoint or an
+            outcome.
     """
 
     def __init__(
@@ -46,8 +46,9 @@ class FairHalving(FIFOScheduler):
         time_budget: float | None = None,
     ) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self._time_budget = math.inf if time_budget is None else time_budget
+        self.time_budget = time_budget
         self._started: float | None = None
+        self.spent_before = 0.0
         self._balanced = balanced
         keys = () if strategies is None else strategies if balanced else ("",)
         self.rungs = {
@@ -71,7 +72,12 @@ class FairHalving(FIFOScheduler):
     @property
     def time_is_up(self) -> bool:
         """Whether the time budget is spent."""
-        return self._started is not None and time.monotonic() - self._started >= self._time_budget
+        return self.time_budget is not None and self.spent >= self.time_budget
+
+    @property
+    def spent(self) -> float:
+        """Seconds so far, those before a resume included."""
+        return self.spent_before + (0.0 if self._started is None else time.monotonic() - self._started)
 
     def _of(self, trial: Trial) -> ASHAScheduler | None:
         return self.rungs.get(trial.config["strategy"] if self._balanced else "")
@@ -139,24 +145,26 @@ class FairHalving(FIFOScheduler):
 
 
 class RungKeeper(Callback):
-    """Carries the rungs through a resume: Ray saves callbacks, but not schedulers."""
+    """Carries the rungs, and the time that was spent, through a resume: Ray saves callbacks, but not schedulers."""
 
     def __init__(self, scheduler: FairHalving) -> None:
         self._scheduler = scheduler
 
     def get_state(self) -> dict[str, Any]:
-        """All rungs, as plain values."""
-        return {
+        """As plain values."""
+        rungs = {
             key: {
                 "rungs": [[dict(recorded) for _, recorded in bracket._rungs] for bracket in asha._brackets],
                 "stopped": asha._num_stopped,
             }
             for key, asha in self._scheduler.rungs.items()
         }
+        return {"rungs": rungs, "spent": self._scheduler.spent}
 
     def set_state(self, state: dict[str, Any]) -> None:
         """Put them back."""
-        for key, saved in state.items():
+        self._scheduler.spent_before = state["spent"]
+        for key, saved in state["rungs"].items():
             asha = self._scheduler.rungs[key]
             asha._num_stopped = saved["stopped"]
             for bracket, rungs in zip(asha._brackets, saved["rungs"], strict=True):

@@ -116,6 +116,7 @@ class Trials:
             if plan.total > searcher.total:
                 reopen(folder)
             searcher.diary, searcher.total, screen.total = halving.diary, plan.total, plan.total
+            halving.time_budget = plan.settings.time_budget
         return cls(folder, tuner, halving, tracker, screen)
 
     def run(self) -> "Ending":
@@ -124,9 +125,10 @@ class Trials:
         snapshots = Snapshots(self.folder, self.tracker.delivered)
         self.halving.at_rest = lambda controller, soon: snapshots.take_if_due(controller, soon=soon)
         try:
-            grid = self.tuner.fit()
-            ended = sum(trial.status in ("TERMINATED", "ERROR") for trial in grid._experiment_analysis.trials)
-            ending = Ending(complete=ended >= self.screen.total or self.halving.time_is_up)
+            self.tuner.fit()
+            # Ray's own status does not tell: what Ctrl-C cuts off is TERMINATED too
+            timed_out = self.halving.time_is_up and not self.screen.running
+            ending = Ending(complete=timed_out or self.screen.done >= self.screen.total)
             if ending.complete:
                 snapshots.take_last()
         except BaseException as error:  # raised again by whoever has recorded what there is

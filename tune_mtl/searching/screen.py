@@ -47,7 +47,7 @@ class Screen(Callback):
     def open(self) -> None:
         """Begin to show."""
         self._console = console()
-        self._started = (time.monotonic(), self._done)
+        self._started = (time.monotonic(), self.done)
         self._live = Live(self._view(), console=self._console, refresh_per_second=2, transient=True)
         if self._console.is_terminal:
             self._live.start()
@@ -58,8 +58,14 @@ class Screen(Callback):
             self._live.stop()
 
     @property
-    def _done(self) -> int:
+    def done(self) -> int:
+        """How many trials have ended by themselves, or were stopped early."""
         return sum(self._outcomes.values())
+
+    @property
+    def running(self) -> int:
+        """How many trials were started and have not ended."""
+        return len(self._running)
 
     def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **_: Any) -> None:  # noqa: ARG002
         """One more is running."""
@@ -100,7 +106,7 @@ class Screen(Callback):
             value = trial.last_result.get("best")
             config = " ".join(f"{key}={_short(trial.config[key])}" for key in ("lr", "groups") if key in trial.config)
             self._console.print(
-                f"{self._done}/{self.total}  trial {trial.config[TRIAL]}  {trial.config['strategy']} {config}"
+                f"{self.done}/{self.total}  trial {trial.config[TRIAL]}  {trial.config['strategy']} {config}"
                 f"  {outcome} at epoch {trial.last_result.get('epoch', 0):.0f}"
                 f"  {self._objective.metric} {number(value)}{self._left()}"
             )
@@ -111,15 +117,15 @@ class Screen(Callback):
 
     def _left(self) -> str:
         since, before = self._started
-        done = self._done - before
-        if not done or self._done >= self.total:
+        done = self.done - before
+        if not done or self.done >= self.total:
             return ""
-        return f"  {(time.monotonic() - since) / done * (self.total - self._done):.0f} s left"
+        return f"  {(time.monotonic() - since) / done * (self.total - self.done):.0f} s left"
 
     def _view(self) -> Group:
         states = ", ".join(f"{count} {outcome}" for outcome, count in sorted(self._outcomes.items()))
         head = Text(
-            f"{self._name}: {self._done} of {self.total} trials"
+            f"{self._name}: {self.done} of {self.total} trials"
             f" ({len(self._running)} running{', ' + states if states else ''}), {self._epochs} epochs{self._left()}"
         )
         table = Table("strategy", f"best {self._objective.metric}", "lr", "groups", box=None)

@@ -1,5 +1,6 @@
 """Who is tried next: one study per strategy, served in turn, so that each gets the same number of trials."""
 
+import json
 import math
 import pickle
 import warnings
@@ -78,7 +79,7 @@ class FairSearcher(Searcher):
             study = strategies[ordinal % len(strategies)] if self._balanced else ANY
             trial, chosen = self._ask(study)
             started = self.diary.started.get(_name(ordinal))
-            if started is not None and started != self._completed(chosen):
+            if started is not None and started != json.loads(json.dumps(self._completed(chosen))):
                 self._studies[study].tell(trial, state=TrialState.FAIL)
                 self._studies[study].enqueue_trial(self._parameters(started))
                 trial, chosen = self._ask(study)
