@@ -228,7 +228,8 @@ def extend(
 ) -> SearchResult:
     """Grow a finished search by ``samples`` trials: searcher and rungs go on from where they were.
 
-    A time budget that ended the search is lifted: what it left out is tried too. If the search had its winners confirmed, those of the grown one are confirmed again where they differ.
+    A time budget that ended the search is lifted: what it left out is tried too. If the search had its winners
+    confirmed, those of the grown one are confirmed again where they differ.
 
     Args:
         name: Of the search.
