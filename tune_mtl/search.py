@@ -18,6 +18,7 @@ from tune_mtl.problems.registry import load_problem
 from tune_mtl.report.write import Report, write_report
 from tune_mtl.searching.alone import alone_in
 from tune_mtl.searching.cluster import Cluster, logged_to
+from tune_mtl.searching.doctor import require_healthy
 from tune_mtl.searching.facts import problem_facts
 from tune_mtl.searching.halving import FairHalving
 from tune_mtl.searching.manage import saved_settings
@@ -157,6 +158,7 @@ def search(
     plan.check_strategies()
     plan.check_disk()
     with Cluster(plan.settings, own_module=":" in plan.settings.problem), alone_in(plan.folder):
+        require_healthy(plan)
         running = _new_trials(plan)
         write_json(plan.folder / names.SETTINGS_FILE, plan.settings.public())
         return _finish(plan, running)
@@ -258,6 +260,7 @@ def _go_on(settings: Settings, problem: Problem | None, *, changed: bool = False
     plan = Plan.make(load_problem(problem or settings.problem, settings.fixed), settings)
     reachable(plan.tracking_uri)
     with Cluster(settings, own_module=":" in settings.problem), alone_in(plan.folder):
+        require_healthy(plan)
         if changed:
             write_json(plan.folder / names.SETTINGS_FILE, settings.public())
         exists = Trials.exist(plan.folder)  # else it was killed before its first trial
