@@ -122,7 +122,7 @@ def prepare(
 @app.command()
 def doctor(
     address: Annotated[str | None, typer.Option(help="Of a Ray cluster. Default: a local one.")] = None,
-    storage: Annotated[str | None, typer.Option(help="Folder or URI that all nodes share.")] = None,
+    storage: Annotated[str | None, typer.Option(help="Folder that all nodes share. Default: ray in ./runs.")] = None,
     tracking_uri: Annotated[str | None, typer.Option(help="The MLflow store. Default: mlflow.db in ./runs.")] = None,
     data: Annotated[Path | None, typer.Option(help=_DATA)] = None,
 ) -> None:
@@ -133,6 +133,7 @@ def doctor(
     have room. Each line is ok, a warning or a failure, with the way out. A failure gives exit code 1.
 
     Give the flags of the search that you are about to start; `search` makes the same checks, without checksums.
+
     Example: tune-mtl doctor --address 10.0.0.1:6379 --storage /shared/runs --tracking-uri http://10.0.0.1:5000
     """
     from tune_mtl.terminal.doctor import run_doctor

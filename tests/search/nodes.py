@@ -18,7 +18,7 @@ from types import TracebackType
 import psutil
 
 _RAY = Path(sys.executable).with_name("ray")
-_SECONDS = 60
+_SECONDS = 120
 _NOT_INHERITED = re.compile(r"PYTEST_.*|RAY_.*|TUNE_.*|MLFLOW_.*|PYTHONPATH")
 
 
@@ -52,7 +52,7 @@ class Node:
             for each in alive:
                 with suppress(psutil.NoSuchProcess):
                     each.kill()
-            psutil.wait_procs(alive, timeout=5)
+            time.sleep(0.05)
         self.process.wait()
 
 
@@ -87,16 +87,14 @@ class Nodes:
         gpus: int = 0,
         under: Sequence[str] = (),
         environment: Mapping[str, str] | None = None,
-        wait: bool = True,
     ) -> Node:
-        """Start a node; the first and any ``wait=True`` when the cluster has it.
+        """Start a node, and wait until it runs: two that start at once would take the same names for their sockets.
 
         Args:
             name: Shown by Ray; default ``node0``, ``node1``, ...
             cpus, gpus: That it offers, whatever the machine has.
             under: A command that runs the node's, such as ``unshare -m sh -c 'mount ...; exec "$@"' sh``.
             environment: Beside this process's own, without what pytest, Ray or we have set in it.
-            wait: With False, call :meth:`wait` before the node is needed: several start at once.
         """
         name, head = name or f"node{len(self.nodes)}", not self.nodes
         host, port = f"127.0.0.{len(self.nodes) + 2}", self.address.rpartition(":")[2]
@@ -119,18 +117,12 @@ class Nodes:
             )
         node = Node(process, name, host, log)
         self.nodes.append(node)
-        if wait or head:
-            self.wait()
-        return node
-
-    def wait(self) -> None:
-        """Until every node says that it runs."""
         deadline = time.monotonic() + _SECONDS
-        for node in self.nodes:
-            while b"Ray runtime started" not in node.log.read_bytes():
-                assert node.process.poll() is None, node.log.read_text()
-                assert time.monotonic() < deadline, node.log.read_text()
-                time.sleep(0.1)
+        while b"Ray runtime started" not in log.read_bytes():
+            assert process.poll() is None, log.read_text()
+            assert time.monotonic() < deadline, log.read_text()
+            time.sleep(0.1)
+        return node
 
     @contextmanager
     def admitted(self) -> Iterator[None]:

@@ -299,7 +299,13 @@ def test_a_healthy_cluster_is_found_healthy_and_nothing_is_left(head, place, tmp
     assert {check.state for check in checks} <= {"ok", "warning"}
     assert {check.where for check in checks} == {DRIVER, HEAD}
     said = " | ".join(check.what for check in checks if check.where == HEAD)
-    for what in ("versions as on the driver", "can be written", "all checksums hold", "no GPUs", "Ray's folder"):
+    for what in (
+        "versions as on the driver",
+        "can be written",
+        "all checksums hold",
+        "GPUs: Ray offers none",
+        "Ray's folder",
+    ):
         assert what in said
     assert not (tmp_path / "made").exists()
     assert not (tmp_path / "home").exists()
@@ -307,13 +313,15 @@ def test_a_healthy_cluster_is_found_healthy_and_nothing_is_left(head, place, tmp
 
 
 @needs_root
-def test_a_search_may_start_on_a_healthy_cluster(head, place):
-    plan = plan_search("celeba", storage=str(place / "shared"), fixed={"problem_data": str(place / "data")})
+def test_a_search_may_start_on_a_healthy_cluster(head, place, caplog):
+    given = {"storage": str(place / "shared"), "cpus_per_trial": 64}
+    plan = plan_search("celeba", fixed={"problem_data": str(place / "data")}, **given)
     ray.init(head.address, log_to_driver=False)
     try:
         require_healthy(plan)
     finally:
         ray.shutdown()
+    assert "no node offers the 64 CPUs and 0 GPUs of a trial" in caplog.text
     assert list((place / "shared").iterdir()) == []
 
 
@@ -343,7 +351,7 @@ def test_every_illness_of_a_node_is_found_there_and_only_there(cluster, place):
     assert "unshared is not the driver's" in storage
     assert checksum.endswith("train_images.npy is not what was prepared: its checksum differs")
     assert missing.endswith("val_images.npy is missing")
-    assert gpu.startswith("Ray offers 1 GPUs, but torch sees none")
+    assert gpu.startswith("GPUs: Ray offers 1, but torch sees none")
     assert not found
     assert list((place / "unshared").iterdir()) == []
 

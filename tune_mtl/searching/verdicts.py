@@ -10,7 +10,7 @@ State = Literal["ok", "warning", "failure"]
 
 DRIVER = "driver"
 PACKAGE = "tune-mtl"
-_DRIVER_ONLY = {"matplotlib", "mlflow", "optuna", "psycopg2-binary", "rich", "typer"}
+_DRIVER_ONLY = {"matplotlib", "mlflow", "optuna", "psycopg", "rich", "typer"}
 """No trial imports them: another version on a node is odd, but harms nothing."""
 _RAY_FULL = 0.95
 """The share of a disk above which Ray spills no more objects to it."""
@@ -75,7 +75,7 @@ def versions(where: str, facts: Facts, driver: Facts) -> list[Check]:
         harmless = package in _DRIVER_ONLY or same_release
         what = f"{package} {installed or 'is missing'}, but {wanted} on the driver"
         found.append(
-            Check("warning" if harmless else "failure", where, what, f"there: pip install {package}=={wanted}")
+            Check("warning" if harmless else "failure", where, what, f"on that node: pip install {package}=={wanted}")
         )
     same_version = facts.packages.get(PACKAGE) == driver.packages.get(PACKAGE)
     if same_version and facts.code != driver.code:
@@ -128,12 +128,12 @@ def disk(
 def gpus(where: str, facts: Facts, offered: float) -> list[Check]:
     """GPUs that torch sees against those that Ray offers."""
     if not offered:
-        return [Check("ok", where, "no GPUs offered by Ray")]
+        return [Check("ok", where, "GPUs: Ray offers none")]
     if facts.gpus is None:
-        return [Check("ok", where, f"{offered:g} GPUs offered by Ray")]
+        return [Check("ok", where, f"GPUs: Ray offers {offered:g}")]
     seen, why = facts.gpus["gpus"], facts.gpus["error"]
     if len(seen) < offered:
-        what = f"Ray offers {offered:g} GPUs, but torch sees {len(seen) or 'none'}"
+        what = f"GPUs: Ray offers {offered:g}, but torch sees {len(seen) or 'none'}"
         what += f" ({why})" if why else f" (it is built for CUDA {facts.gpus['cuda'] or '-'})"
         way_out = "see nvidia-smi and torch.cuda.is_available() there, or start the node with fewer --num-gpus"
         return [Check("failure", where, what, way_out)]

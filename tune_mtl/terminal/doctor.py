@@ -1,4 +1,4 @@
-"""What `tune-mtl doctor` shows: a line per check, what is the same on several nodes once."""
+"""What `tune-mtl doctor` shows: a line per check, what is the same on several nodes once, failures last."""
 
 import os
 import sys
@@ -29,7 +29,7 @@ def show_checks(checks: Sequence[Check]) -> None:
     """Print the checks and what they come to."""
     screen = console()
     together: dict[Check, list[str]] = {}
-    for check in checks:
+    for check in sorted(checks, key=lambda check: list(_COLOURS).index(check.state)):
         together.setdefault(Check(check.state, "", check.what, check.way_out), []).append(check.where)
     places = {check: _places(check, nodes) for check, nodes in together.items()}
     width = max(map(len, places.values()), default=0)
