@@ -25,44 +25,95 @@ class Winner:
 
 
 class Ranking:
-    """Finished runs that can win, in whatever order they come."""
+    """Finished runs that can win, in whatever order they come; who does is known at any time without looking at all."""
 
     def __init__(self, objective: Objective) -> None:
         self.objective = objective
-        self._configs: dict[str, dict[str, tuple[str, float]]] = {}
-        self._strategies: dict[str, str] = {}
+        self._strategies: dict[str, _Standing] = {}
+        self._order: dict[str, int] = {}
+        self._of_trial: dict[str, tuple[str, str]] = {}
 
     def add(self, trial: str, run_id: str, config: Mapping[str, Any], value: float) -> None:
-        """A run of ``config`` with its value of the objective at its best epoch."""
+        """A run of ``config`` with its value of the objective at its best epoch; a trial counts once."""
         rest = json.dumps({key: value for key, value in config.items() if key != "seed"}, sort_keys=True)
-        self._configs.setdefault(rest, {})[trial] = (run_id, value)
-        self._strategies[rest] = str(config["strategy"])
+        place = str(config["strategy"]), rest
+        if self._of_trial.get(trial, place) != place:
+            self.remove(trial)
+        self._of_trial[trial] = place
+        order = self._order.setdefault(rest, len(self._order))
+        self._strategies.setdefault(place[0], _Standing(self.objective)).put(rest, order, trial, (run_id, value))
 
     def remove(self, trial: str) -> None:
         """Forget a trial whose suggestion was redone."""
-        for runs in self._configs.values():
-            runs.pop(trial, None)
+        if trial in self._of_trial:
+            strategy, rest = self._of_trial.pop(trial)
+            self._strategies[strategy].drop(rest, trial)
 
     def winners(self) -> dict[str, Winner]:
         """By strategy, the best first."""
-        most: dict[str, int] = {}
-        for config, runs in self._configs.items():
-            most[self._strategies[config]] = max(most.get(self._strategies[config], 1), len(runs))
-        found: dict[str, Winner] = {}
-        for config, runs in self._configs.items():
-            if len(runs) < most[self._strategies[config]]:
-                continue
-            mean = statistics.fmean(value for _, value in runs.values())
-            held = found.get(self._strategies[config])
-            if self.objective.better(mean, None if held is None else held.value):
-                found[self._strategies[config]] = Winner(self._best_seed(runs), mean, len(runs))
         sign = 1 if self.objective.mode == "min" else -1
-        return dict(sorted(found.items(), key=lambda item: sign * item[1].value))
+        found = [
+            (sign * standing.winner.value, standing.first, strategy, standing.winner)
+            for strategy, standing in self._strategies.items()
+            if standing.winner is not None
+        ]
+        return {strategy: winner for *_, strategy, winner in sorted(found, key=lambda entry: entry[:2])}
+
+
+class _Standing:
+    """The configs of one strategy, in the order in which they came.
+
+    Attributes:
+        winner: The best of those that ran on most seeds, the earliest of equals; None: none has run.
+        first: The place of the earliest of them.
+    """
+
+    def __init__(self, objective: Objective) -> None:
+        self._objective = objective
+        self._configs: dict[str, tuple[int, dict[str, tuple[str, float]]]] = {}
+        self._forget_winner()
+
+    def _forget_winner(self) -> None:
+        self.winner: Winner | None = None
+        self.first, self._seeds, self._leader = 0, 0, 0
+
+    def put(self, config: str, order: int, trial: str, run: tuple[str, float]) -> None:
+        """A run and its value; one that is known already may have changed."""
+        order, runs = self._configs.setdefault(config, (order, {}))
+        known, runs[trial] = runs.get(trial), run
+        if known is None:
+            self._consider(order, runs)
+        elif known != run:
+            self._consider_all()
+
+    def drop(self, config: str, trial: str) -> None:
+        """As if it had not run."""
+        self._configs[config][1].pop(trial)
+        self._consider_all()
+
+    def _consider_all(self) -> None:
+        self._forget_winner()
+        for order, runs in self._configs.values():
+            self._consider(order, runs)
+
+    def _consider(self, order: int, runs: Mapping[str, tuple[str, float]]) -> None:
+        """Let a config win that has just come to as many runs as it has."""
+        if len(runs) < max(1, self._seeds):
+            return
+        if len(runs) > self._seeds:
+            self._forget_winner()
+            self._seeds = len(runs)
+        mean = statistics.fmean(value for _, value in runs.values())
+        held = None if self.winner is None else self.winner.value
+        if self._objective.better(mean, None) and (held is None or order < self.first):
+            self.first = order
+        if self._objective.better(mean, held) or (mean == held and order < self._leader):
+            self.winner, self._leader = Winner(self._best_seed(runs), mean, len(runs)), order
 
     def _best_seed(self, runs: Mapping[str, tuple[str, float]]) -> str:
         chosen: tuple[str, float] | None = None
         for trial in sorted(runs):
-            if self.objective.better(runs[trial][1], None if chosen is None else chosen[1]):
+            if self._objective.better(runs[trial][1], None if chosen is None else chosen[1]):
                 chosen = runs[trial]
         assert chosen is not None
         return chosen[0]
