@@ -48,7 +48,7 @@ class Screen(Callback):
         """Begin to show."""
         self._console = console()
         self._started = (time.monotonic(), self.done)
-        self._live = Live(self._view(), console=self._console, refresh_per_second=2, transient=True)
+        self._live = Live(get_renderable=self._view, console=self._console, refresh_per_second=2, transient=True)
         if self._console.is_terminal:
             self._live.start()
 
@@ -70,7 +70,6 @@ class Screen(Callback):
     def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **_: Any) -> None:  # noqa: ARG002
         """One more is running."""
         self._running.add(trial.trial_id)
-        self._refresh()
 
     def on_trial_result(
         self,
@@ -88,7 +87,6 @@ class Screen(Callback):
             held = self._best.get(strategy)
             if self._objective.better(value, held[0] if held else None):
                 self._best[strategy] = (value, dict(trial.config))
-        self._refresh()
 
     def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **_: Any) -> None:  # noqa: ARG002
         """One has ended."""
@@ -101,7 +99,6 @@ class Screen(Callback):
     def _end(self, trial: Trial, outcome: str) -> None:
         self._running.discard(trial.trial_id)
         self._outcomes[outcome] += 1
-        self._refresh()
         if not self._console.is_terminal:
             value = trial.last_result.get("best")
             config = " ".join(f"{key}={_short(trial.config[key])}" for key in ("lr", "groups") if key in trial.config)
@@ -111,10 +108,6 @@ class Screen(Callback):
                 f"  {self._objective.metric} {number(value)}{self._left()}"
             )
 
-    def _refresh(self) -> None:
-        if self._live.is_started:
-            self._live.update(self._view())
-
     def _left(self) -> str:
         since, before = self._started
         done = self.done - before
@@ -123,6 +116,7 @@ class Screen(Callback):
         return f"  {(time.monotonic() - since) / done * (self.total - self.done):.0f} s left"
 
     def _view(self) -> Group:
+        """Made when it is drawn, by the thread that draws: events come by the hundred."""
         states = ", ".join(f"{count} {outcome}" for outcome, count in sorted(self._outcomes.items()))
         head = Text(
             f"{self._name}: {self.done} of {self.total} trials"
