@@ -4,6 +4,9 @@ import shutil
 
 import pytest
 
+import tune_mtl
+from tests.report.stories import usual
+from tune_mtl.report.evidence import Evidence
 from tune_mtl.tracking.store import client, reachable, tracking_uri
 
 
@@ -27,3 +30,13 @@ def use_home(folder, empty_store, monkeypatch):
     reachable(tracking_uri())
     shutil.copy(empty_store, folder / "mlflow.db")
     return folder
+
+
+@pytest.fixture(scope="session")
+def reported(tmp_path_factory, empty_store):
+    """The usual search with its report, once for all tests that only look at it."""
+    folder = tmp_path_factory.mktemp("reported")
+    with pytest.MonkeyPatch.context() as patched:
+        use_home(folder, empty_store, patched)
+        written = tune_mtl.report(usual().end())
+        return written, Evidence.read("made")

@@ -1,6 +1,9 @@
 """Searches that never ran: their records, written into a real store, with numbers that tests choose."""
 
+import html
+import re
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -37,12 +40,12 @@ class Story:
         self.uri = tracking_uri()
         reachable(self.uri)
         self.name = name
-        self._runs = {kind: SearchRuns(self.uri, "made", name, kind) for kind in names.KINDS}
+        self.runs = {kind: SearchRuns(self.uri, "made", name, kind) for kind in names.KINDS}
         files = {
             names.SETTINGS_FILE: {"problem": "made", "name": name, "algorithm": "optuna", **(settings or {})},
             names.FACTS_FILE: {**FACTS, **facts},
         }
-        for runs in self._runs.values():
+        for runs in self.runs.values():
             runs.open_search({names.OBJECTIVE: objective, names.PROBLEM: "made", "tune_mtl.device": "abacus"}, files)
         self._count = 0
 
@@ -76,15 +79,16 @@ class Story:
         outcome: str,
         *,
         lr: float = 0.01,
-        groups: int | None = None,
+        groups: int | list[list[str]] | None = None,
         seed: int = 0,
         test: bool = False,
         path: float | None = 10.0,
         without: Iterable[str] = (),
         extra: Mapping[str, float] | None = None,
+        tested: Mapping[str, float] | None = None,
         updates: int = 40,
     ) -> None:
-        runs = self._runs[kind]
+        runs = self.runs[kind]
         config = {"problem": "made", "strategy": strategy, "lr": lr, "seed": seed, "threads": 1}
         config |= {} if groups is None else {"groups": groups}
         runs.open_trial(trial_id, config, {"strategy": strategy, "lr": lr})
@@ -114,12 +118,12 @@ class Story:
             once |= {"path/best_total": stretch * path, "path/best_shortest": shortest * stretch**0.4}
             once["path/best_ratio"] = once["path/best_total"] / once["path/best_shortest"]
         if test:
-            once |= {f"test/{name}": found for name, found in said.items()}
+            once |= {f"test/{name}": found for name, found in (said | dict(tested or {})).items()}
         runs.close_trial(trial_id, outcome, {} if outcome in ("diverged", "failed") else once, {}, {})
 
     def end(self) -> str:
         """The search is complete; returns its name."""
-        for runs in self._runs.values():
+        for runs in self.runs.values():
             runs.close_search(complete=True, tags={}, table=pd.DataFrame(), best=None)
         return self.name
 
@@ -136,3 +140,9 @@ def usual(name: str = "made", **settings: Any) -> Story:
     story.confirm("io", [0.30, 0.31, 0.29], groups=2, path=40.0, updates=80)
     story.confirm("sus", [0.301, 0.312, 0.291], role=names.EQUAL_UPDATES, path=15.0, updates=80)
     return story
+
+
+def text_of(page: Path) -> str:
+    """What a page says, without its markup."""
+    told = re.sub(r"<style>.*?</style>", "", page.read_text(), flags=re.DOTALL)
+    return html.unescape(re.sub(r"<[^>]+>", " ", told))

@@ -1,5 +1,6 @@
 """The paper's claims on made-up data, of which everybody can see whether they hold."""
 
+import math
 import sys
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 import tune_mtl
 from tests.report.stories import Story, usual
 from tune_mtl.cli import main
+from tune_mtl.report.claims import Part, together
 from tune_mtl.tracking import names
 
 
@@ -37,9 +39,9 @@ def test_what_holds():
     assert [claim.verdict for claim in found] == ["holds"] * 5 + ["cannot tell"]
     assert "ius (2 groups) total x 4.00" in found[0].numbers
     assert "io 4 against 2 groups, total x 2.00" in found[1].numbers
-    assert "ius: none is 0.1 worse" in found[3].numbers
-    assert "sus is 0.2 worse" in found[4].numbers
-    assert "0.1 worse" in found[4].numbers
+    assert "ius: 4 groups, one per task, 0.1000 worse (p < 1e-06) than 2" in found[3].numbers
+    assert "sus 0.200 worse (p = 1.6e-05) than io at its own budget" in found[4].numbers
+    assert "with as many updates, 0.100 worse" in found[4].numbers
 
 
 def test_what_does_not_hold():
@@ -80,4 +82,27 @@ def test_the_command_prints_verdicts_with_numbers(capsys, monkeypatch):
     assert exited.value.code == 0
     printed = capsys.readouterr().out
     assert "        holds  IUS and IO travel further than SUS (total, shortest, ratio)\n" in printed
-    assert "io (2 groups) total x 4.00 (p = " in printed
+    assert "io (2 groups) total x 4.00 (p < 1e-06)" in printed
+
+
+def test_a_problem_of_each_kind_told_apart_by_chance_alone_proves_nothing():
+    def noisy(name, sus, io, **facts):
+        story = Story(name, settings={"algorithm": "grid", "scheduler": "none"}, **facts)
+        for seed, noise in enumerate((-0.1, 0.0, 0.1)):
+            story.trial("sus", sus + noise, seed=seed)
+            story.trial("io", io + noise / 2, seed=seed)
+        return story.end()
+
+    searches = noisy("apart", 0.5, 0.4), noisy("alike", 0.5, 0.42, homogeneous=True)
+    claim = tune_mtl.paper_claims(*searches)[-1]
+    assert claim.verdict == "cannot tell"
+    assert "17.4% on alike, 22.2% on apart (p = " in claim.numbers
+
+
+def test_one_of_many_parts_may_be_the_other_way_round_by_chance():
+    against, undecided = Part("a", 0.97, 0.03), Part("b", 0.5, 0.5)
+    assert together("claim", [against]).verdict == "does not hold"
+    assert together("claim", [against, undecided]).verdict == "cannot tell"
+    assert together("claim", [Part("a", 0.999, 0.001), undecided]).verdict == "does not hold"
+    assert together("claim", [Part("a", 0.01, 0.99), Part("b", 0.04, 0.96)]).verdict == "holds"
+    assert together("claim", [Part("a", 0.01, 0.99), Part("b", math.nan, math.nan)]).verdict == "cannot tell"

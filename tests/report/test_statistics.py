@@ -23,6 +23,16 @@ def test_welch_is_scipys(first, second):
     assert welch(Sample.of(first), Sample.of(second)) == pytest.approx(expected, rel=1e-6)
 
 
+@given(values, values, sampled_from([1e-300, 1e-170, 1e160, 1e290]))
+def test_tests_do_not_depend_on_the_unit(first, second, unit):
+    assume(np.std(first) > 1e-3 and np.std(second) > 1e-3)
+    scaled = [[unit * value for value in found] for found in (first, second)]
+    assert welch(*map(Sample.of, scaled)) == pytest.approx(welch(Sample.of(first), Sample.of(second)), rel=1e-6)
+    one, other = difference(first, second), difference(*scaled)
+    assert other.p_value == pytest.approx(one.p_value, rel=1e-6)
+    assert (other.low / unit, other.high / unit) == pytest.approx((one.low, one.high), rel=1e-6, abs=1e-9)
+
+
 def test_on_known_data():
     first, second = KNOWN
     by_hand = 2 * stats.t.sf(2 / math.sqrt(5 / 3), (5 / 3) ** 2 / ((1 / 3) ** 2 / 2 + (4 / 3) ** 2 / 2))

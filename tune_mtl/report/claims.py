@@ -1,15 +1,17 @@
 """The paper's claims, checked on a search's data: holds, does not hold, or cannot tell - with the numbers."""
 
 import itertools
+import math
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
-from tune_mtl.report.evidence import Evidence, Trained
-from tune_mtl.report.results import Results, equal_updates
-from tune_mtl.report.statistics import ALPHA, Difference, difference, larger
-from tune_mtl.report.tables import Cell, Table, number
+from tune_mtl.report.evidence import Evidence, Trained, without_seed
+from tune_mtl.report.numbers import difference_text, p_text
+from tune_mtl.report.results import Results, equal_updates, seeds_text
+from tune_mtl.report.statistics import ALPHA, Difference, Sample, difference, holm, larger, welch
+from tune_mtl.report.tables import Cell, Table
 from tune_mtl.tracking import names
 
 Verdict = Literal["holds", "does not hold", "cannot tell"]
@@ -19,11 +21,26 @@ BASE = "sus"
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim and what the data say of it."""
+    """A claim and what the data say of it; its numbers are separated by semicolons."""
 
     text: str
     verdict: Verdict
     numbers: str
+
+
+@dataclass(frozen=True)
+class Part:
+    """One of the comparisons that a claim consists of.
+
+    Attributes:
+        said: In words and numbers.
+        for_it: The p-value of its being only chance; NaN where there is no test.
+        against: That of the opposite.
+    """
+
+    said: str
+    for_it: float
+    against: float
 
 
 @dataclass(frozen=True)
@@ -35,8 +52,7 @@ class Findings:
 
     def quality(self, strategy: str) -> list[float]:
         """The objective's metric of the best config, on every seed, so that less is better."""
-        sign = 1 if self.evidence.objective.mode == "min" else -1
-        return [sign * value for value in self.results.values(strategy, self.evidence.quality)]
+        return [self.evidence.sign * value for value in self.results.values(strategy, self.evidence.quality)]
 
 
 def check_claims(found: Sequence[Findings]) -> list[Claim]:
@@ -62,8 +78,9 @@ def claims_table(claims: Sequence[Claim]) -> Table:
         for claim in claims
     ]
     note = (
-        f"Tests at level {ALPHA:g}: distances paired by seed, as ratios, one-sided; qualities by Welch's. A claim"
-        " does not hold where the opposite is significant; where neither is, it cannot be told."
+        f"Tests at level {ALPHA:g}: distances paired by seed, as ratios, one-sided; qualities by Welch's. A claim holds"
+        " where all of its parts are significant, and does not where the opposite of one is, corrected for their number"
+        " (Holm); else it cannot be told."
     )
     return Table("claims", "The paper's claims on these data", ["claim", "verdict", "numbers"], rows, [note])
 
@@ -78,12 +95,14 @@ def travels_further(one: Findings) -> Claim:
     }
     if not base or not rivals:
         return Claim(text, "cannot tell", "needs whole runs of sus, and of ius or io, at one learning rate")
-    parts = [
-        _longer(base, runs, kind, f"{name} {kind}")
-        for name, runs in rivals.items()
-        for kind in ("total", "shortest", "ratio")
-    ]
-    return Claim(text, _together([verdict for verdict, _ in parts]), "; ".join(said for _, said in parts))
+    return together(
+        text,
+        [
+            _longer(base, runs, kind, f"{name} {kind}")
+            for name, runs in rivals.items()
+            for kind in ("total", "shortest", "ratio")
+        ],
+    )
 
 
 def grows_with_groups(one: Findings) -> Claim:
@@ -95,12 +114,11 @@ def grows_with_groups(one: Findings) -> Claim:
         counts = sorted(count for count in counted if count is not None)
         for fewer, more in itertools.pairwise(counts):
             for kind in ("total", "shortest"):
-                parts.append(
-                    _longer(counted[fewer], counted[more], kind, f"{strategy} {more} against {fewer} groups, {kind}")
-                )
+                label = f"{strategy} {more} against {fewer} group{'s' if fewer > 1 else ''}, {kind}"
+                parts.append(_longer(counted[fewer], counted[more], kind, label))
     if not parts:
         return Claim(text, "cannot tell", "needs whole runs with several group counts at one learning rate")
-    return Claim(text, _together([verdict for verdict, _ in parts]), "; ".join(said for _, said in parts))
+    return together(text, parts)
 
 
 def io_best_on_heterogeneous(one: Findings) -> Claim:
@@ -111,12 +129,8 @@ def io_best_on_heterogeneous(one: Findings) -> Claim:
     rivals = [name for name in one.results.runs if name not in ("io", "stl") and one.quality(name)]
     if "io" not in one.results.runs or not rivals:
         return Claim(text, "cannot tell", "needs io and another strategy")
-    verdicts, said = [], []
-    for name in rivals:
-        gap = difference(one.quality("io"), one.quality(name))
-        verdicts.append(_better(gap))
-        said.append(f"{name} {_worse(gap)}")
-    return Claim(text, _together(verdicts), "; ".join(said))
+    gaps = {name: difference(one.quality("io"), one.quality(name)) for name in rivals}
+    return together(text, [_better(gap, f"{name} {_worse(gap)}") for name, gap in gaps.items()])
 
 
 def grouping_beats_none(one: Findings) -> Claim:
@@ -131,10 +145,11 @@ def grouping_beats_none(one: Findings) -> Claim:
             continue
         count = min(moderate, key=lambda groups: statistics.fmean(moderate[groups]))
         gap = difference(moderate[count], reached[tasks])
-        parts.append((_better(gap), f"{strategy}: none is {_worse(gap)} than {count} groups"))
+        compared = f"{_worse(gap)} than {count}" if gap else f"and {count}: no test on one seed"
+        parts.append(_better(gap, f"{strategy}: {tasks} groups, one per task, {compared}"))
     if not parts:
         return Claim(text, "cannot tell", "needs ius or io with one group per task, and with fewer, on several seeds")
-    return Claim(text, _together([verdict for verdict, _ in parts]), "; ".join(said for _, said in parts))
+    return together(text, parts)
 
 
 def survives_equal_updates(one: Findings) -> Claim:
@@ -144,88 +159,98 @@ def survives_equal_updates(one: Findings) -> Claim:
     what is left excludes the advantage that it has at its own budget.
     """
     text = "The advantage over SUS survives equal updates (which the paper did not ask)"
-    sign = 1 if one.evidence.objective.mode == "min" else -1
+    sign = one.evidence.sign
     samples = {name: [sign * value for value in values] for name, values in equal_updates(one.results).items()}
     rivals = [name for name in INDIVIDUAL if name in samples]
     controlled = one.evidence.confirmed(names.EQUAL_UPDATES, BASE) or one.evidence.settings.get("budget") == "updates"
     if BASE not in samples or not rivals or not controlled:
         return Claim(text, "cannot tell", "needs confirmation of sus, and of ius or io")
     best = min(rivals, key=lambda name: statistics.fmean(samples[name]))
-    at_own = difference(one.quality(best), one.quality(BASE))
-    gap = difference(samples[best], samples[BASE])
-    said = f"sus is {_worse(at_own)} than {best} at its own budget, {_worse(gap)} at equal updates"
-    if _better(at_own) != "holds":
+    at_own, gap = difference(one.quality(best), one.quality(BASE)), difference(samples[best], samples[BASE])
+    if at_own is None or gap is None:
+        return Claim(text, "cannot tell", f"needs two seeds or more of {best}, and of sus with as many updates")
+    said = f"sus {_worse(at_own)} than {best} at its own budget; with as many updates, {_worse(gap)}"
+    if together(text, [_better(at_own, said)]).verdict != "holds":
         return Claim(text, "cannot tell", f"there is no significant advantage to begin with: {said}")
-    assert at_own is not None
-    assert gap is not None
-    gone = _better(gap) == "does not hold" or gap.high < at_own.value
-    verdict: Verdict = "holds" if _better(gap) == "holds" else "does not hold" if gone else "cannot tell"
-    return Claim(text, verdict, said)
+    told = together(text, [_better(gap, said)])
+    gone = told.verdict == "cannot tell" and gap.high < at_own.value
+    return Claim(text, "does not hold", said) if gone else told
 
 
 def shrinks_on_homogeneous(found: Sequence[Findings]) -> Claim:
-    """The relative spread between strategies, on a problem of each kind."""
+    """The relative spread between strategies: of every problem of one kind against every one of several."""
     text = "Differences between strategies shrink on homogeneous tasks"
-    spreads: dict[Any, list[tuple[str, float]]] = {True: [], False: []}
+    spreads: dict[bool, dict[str, Sample]] = {True: {}, False: {}}
     for one in found:
-        means = [
-            statistics.fmean(values)
-            for name in (BASE, *INDIVIDUAL)
-            if name in one.results.runs and (values := one.quality(name))
-        ]
-        if len(means) > 1 and statistics.fmean(means):
-            kind = one.evidence.facts.get("homogeneous")
-            spreads.get(kind, []).append((one.evidence.name, (max(means) - min(means)) / abs(statistics.fmean(means))))
+        kind, spread = one.evidence.facts.get("homogeneous"), _spread(one)
+        if kind in (True, False) and spread is not None:
+            spreads[kind][one.evidence.name] = spread
     if not all(spreads.values()):
         return Claim(text, "cannot tell", "needs two searches: one on tasks of one kind, one on tasks of several")
-    said = "; ".join(f"{name}: {spread:.1%}" for several in spreads.values() for name, spread in several)
-    shrinks = max(spread for _, spread in spreads[True]) < min(spread for _, spread in spreads[False])
-    return Claim(text, "holds" if shrinks else "does not hold", f"spread of sus, ius and io around their mean: {said}")
+    parts = []
+    for alike, less in spreads[True].items():
+        for apart, more in spreads[False].items():
+            p = welch(less, more)
+            said = f"sus, ius and io spread {less.mean:.1%} on {alike}, {more.mean:.1%} on {apart} ({p_text(p)})"
+            parts.append(Part(said, *((p, 1.0) if less.mean < more.mean else (1.0, p))))
+    return together(text, parts)
+
+
+def _spread(one: Findings) -> Sample | None:
+    """How far SUS, IUS and IO lie apart, as a share of their mean, with its error; None if that is not known."""
+    reached = [values for name in (BASE, *INDIVIDUAL) if (values := one.quality(name))]
+    middle = abs(statistics.fmean(map(statistics.fmean, reached))) if reached else 0.0
+    if len(reached) < 2 or not middle:
+        return None
+    best, worst = (Sample.of(choose(reached, key=statistics.fmean)) for choose in (min, max))
+    seeds = min(best.count, worst.count)
+    errors = [sample.deviation / math.sqrt(sample.count) / middle for sample in (best, worst)]
+    return Sample((worst.mean - best.mean) / middle, math.hypot(*errors) * math.sqrt(seeds), seeds)
 
 
 def _best_by_groups(one: Findings, strategy: str) -> dict[int, list[float]]:
     """For every group count, the objective on all seeds of the config that does best on validation; less is better."""
     evidence = one.evidence
-    metric, sign = names.best_metric(evidence.objective.metric), 1 if evidence.objective.mode == "min" else -1
+    metric, sign = names.best_metric(evidence.objective.metric), evidence.sign
     configs: dict[int, dict[str, list[float]]] = {}
     for run in evidence.trials:
         if run.strategy == strategy and run.outcome == "completed" and run.groups and metric in run.metrics:
-            rest = repr(sorted((key, repr(value)) for key, value in run.config.items() if key != "seed"))
-            configs.setdefault(run.groups, {}).setdefault(rest, []).append(sign * run.metrics[metric])
+            reached = configs.setdefault(run.groups, {}).setdefault(without_seed(run.config), [])
+            reached.append(sign * run.metrics[metric])
     return {count: min(found.values(), key=statistics.fmean) for count, found in configs.items()}
 
 
-def _longer(base: Sequence[Trained], rival: Sequence[Trained], kind: str, label: str) -> tuple[Verdict, str]:
+def _longer(base: Sequence[Trained], rival: Sequence[Trained], kind: str, label: str) -> Part:
     """Whether ``rival`` went further than ``base`` on the seeds that both have."""
     values = [{run.config["seed"]: run.metrics.get(f"path/best_{kind}") for run in runs} for runs in (base, rival)]
     seeds = [seed for seed in values[0] if values[0][seed] and values[1].get(seed)]
     pairs = [(float(values[0][seed] or 0), float(values[1][seed] or 0)) for seed in seeds]
     if len(pairs) < 2:
-        return "cannot tell", f"{label}: {len(pairs)} seed(s) in common"
+        return Part(f"{label}: no test with {seeds_text(len(pairs))} in common", math.nan, math.nan)
     first, second = [a for a, _ in pairs], [b for _, b in pairs]
     p = larger(first, second)
     factor = statistics.geometric_mean([b / a for a, b in pairs])
-    verdict: Verdict = "holds" if p < ALPHA else "does not hold" if p > 1 - ALPHA else "cannot tell"
-    return verdict, f"{label} x {factor:.2f} (p = {p:.2g})"
+    return Part(f"{label} x {factor:.2f} ({p_text(p)})", p, larger(second, first))
 
 
-def _better(gap: Difference | None) -> Verdict:
-    """Whether the first of a difference (less is better) is significantly better."""
-    if gap is None or gap.p_value >= ALPHA:
-        return "cannot tell"
-    return "holds" if gap.value > 0 else "does not hold"
+def _better(gap: Difference | None, said: str) -> Part:
+    """Whether the first of a difference (less is better) is better."""
+    if gap is None:
+        return Part(said, math.nan, math.nan)
+    return Part(said, *((gap.p_value, 1.0) if gap.value > 0 else (1.0, gap.p_value)))
 
 
 def _worse(gap: Difference | None) -> str:
     """The second of a difference, in words."""
     if gap is None:
-        return "not testable (one seed)"
+        return "has too few seeds for a test"
     side = "worse" if gap.value >= 0 else "better"
-    return f"{number(abs(gap.value))} {side} (p = {gap.p_value:.2g})"
+    return f"{difference_text(gap, abs(gap.value))} {side} ({p_text(gap.p_value)})"
 
 
-def _together(verdicts: Sequence[Verdict]) -> Verdict:
-    """All must hold; one that does not hold is enough for the whole not to."""
-    if "does not hold" in verdicts:
-        return "does not hold"
-    return "holds" if all(verdict == "holds" for verdict in verdicts) else "cannot tell"
+def together(text: str, parts: Sequence[Part]) -> Claim:
+    """All parts must hold. One that is the other way round is enough against it; of many, some are so by chance."""
+    said = "; ".join(part.said for part in parts)
+    if any(p < ALPHA for p in holm([part.against for part in parts])):
+        return Claim(text, "does not hold", said)
+    return Claim(text, "holds" if all(part.for_it < ALPHA for part in parts) else "cannot tell", said)

@@ -1,9 +1,10 @@
-"""How figures look: one palette, one size, colours that everybody can tell apart, and both light and dark pages."""
+"""How figures look: one palette, one width, colours that everybody can tell apart, and both light and dark pages."""
 
 import io
 import math
 import re
-from collections.abc import Iterator, Sequence
+import statistics
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,29 +13,40 @@ from typing import TYPE_CHECKING, Any
 import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from tune_mtl.strategies.registry import registry
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C6BB1", "#7F7F7F")
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#B58900", "#2E9BD6", "#8C6BB1", "#7F7F7F")
+"""Okabe's and Ito's hues, the light ones darker: all stand out from a white page and from a dark one."""
 MARKERS = "osD^vPX*"
 LINES = ("-", "--", "-.", ":")
-_LEGEND_LETTERS = 80
+WIDTH = 4.8
+"""Inches: a column of a paper, half a desktop's window, and still legible on a phone."""
+_LEGEND_LETTERS = 68
+_LOG_FROM = 5.0
+"""From this ratio of the largest to the smallest value on, an axis is logarithmic."""
+_FAR = 1e3
 _INK = "#010203"
 """Stands for the page's own text colour until the figure is set into a page."""
 
 _STYLE: Any = {
     "figure.constrained_layout.use": True,
     "font.family": "sans-serif",
-    "font.size": 10,
+    "font.size": 9,
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
+    "legend.fontsize": 8.5,
+    "legend.frameon": False,
     "svg.fonttype": "none",
     "svg.hashsalt": "tune-mtl",
     "text.color": _INK,
     "axes.edgecolor": _INK,
     "axes.labelcolor": _INK,
-    "axes.titlesize": 10,
+    "axes.titlesize": 9,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.facecolor": "none",
@@ -43,7 +55,6 @@ _STYLE: Any = {
     "grid.color": _INK,
     "xtick.color": _INK,
     "ytick.color": _INK,
-    "legend.frameon": False,
 }
 
 
@@ -56,12 +67,14 @@ class Drawing:
         title: In a line.
         alternative: What it shows, for those who do not see it.
         figure: Matplotlib's.
+        note: How to read it.
     """
 
     key: str
     title: str
     alternative: str
     figure: Figure
+    note: str = ""
 
     @cached_property
     def svg(self) -> str:
@@ -80,7 +93,7 @@ class Drawing:
         written = io.BytesIO()
         metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind, {})
         with style():
-            self.figure.savefig(written, format=kind, dpi=160, facecolor=facecolor, metadata=metadata)
+            self.figure.savefig(written, format=kind, dpi=200, facecolor=facecolor, metadata=metadata)
         return written.getvalue()
 
 
@@ -91,10 +104,13 @@ def style() -> Iterator[None]:
         yield
 
 
-def new_figure(rows: int = 1, columns: int = 1, *, height: float = 3.4) -> "tuple[Figure, list[Axes]]":
-    """A figure of the page's width with a grid of axes, row by row."""
-    figure = Figure(figsize=(8.4 if columns > 1 else 6.4, height * rows))
-    return figure, [axes for line in figure.subplots(rows, columns, squeeze=False) for axes in line]
+def new_figure(
+    rows: int = 1, columns: int = 1, *, height: float = 2.9, sharex: bool = False, sharey: bool = False
+) -> "tuple[Figure, list[Axes]]":
+    """A figure with a grid of axes, row by row; ``height`` is that of a row."""
+    figure = Figure(figsize=(WIDTH, height * rows))
+    made = figure.subplots(rows, columns, squeeze=False, sharex=sharex, sharey=sharey)
+    return figure, [axes for line in made for axes in line]
 
 
 @dataclass(frozen=True)
@@ -106,10 +122,13 @@ class Look:
     line: str
 
 
-def looks(drawn: Sequence[str]) -> dict[str, Look]:
+Looks = Mapping[str, Look]
+
+
+def looks(drawn: Iterable[str]) -> dict[str, Look]:
     """One look each, the same for the same ones in whatever order; colours repeat after eight, with other lines."""
     order = {name: index for index, name in enumerate(registry)}
-    known = sorted(drawn, key=lambda name: order.get(name, len(order)))
+    known = sorted(set(drawn), key=lambda name: (order.get(name, len(order)), name))
     return {
         name: Look(PALETTE[index % 8], MARKERS[(index + index // 8) % 8], LINES[index // 8 % 4])
         for index, name in enumerate(known)
@@ -118,21 +137,113 @@ def looks(drawn: Sequence[str]) -> dict[str, Look]:
 
 def band(axes: "Axes", x: Sequence[float], values: Sequence[Sequence[float]], look: Look, label: str) -> None:
     """The mean over seeds at each ``x``, with a band of one standard deviation where there are several."""
-    means = np.array([np.mean(found) for found in values])
-    axes.plot(x, means, color=look.color, marker=look.marker, linestyle=look.line, markersize=4, label=label)
+    means = np.array([statistics.fmean(found) for found in values])
+    axes.plot(x, means, color=look.color, marker=look.marker, linestyle=look.line, markersize=3.5, label=label)
     if any(len(found) > 1 for found in values):
-        spread = np.array([np.std(found, ddof=1) if len(found) > 1 else 0.0 for found in values])
+        spread = np.array([statistics.stdev(found) if len(found) > 1 else 0.0 for found in values])
         axes.fill_between(x, means - spread, means + spread, color=look.color, alpha=0.2, linewidth=0)
 
 
-def legend_below(figure: Figure, axes: "Axes") -> None:
+def legend_below(figure: Figure, *axes: "Axes") -> None:
     """One legend for the whole figure, under it."""
-    handles, labels = axes.get_legend_handles_labels()
-    if handles:
-        unique = dict(zip(labels, handles, strict=True))
-        columns = max(1, min(5, len(unique), _LEGEND_LETTERS // (max(map(len, unique)) + 6)))
-        figure.set_figheight(figure.get_figheight() + 0.2 * (math.ceil(len(unique) / columns) - 1))
-        figure.legend(unique.values(), unique.keys(), loc="outside lower center", ncols=columns)
+    found = [pair for place in axes for pair in zip(*reversed(place.get_legend_handles_labels()), strict=True)]
+    if found:
+        unique = dict(found)
+        fits = sum(len(name) + 6 for name in unique) <= _LEGEND_LETTERS
+        most = len(unique) if fits else max(1, _LEGEND_LETTERS // (max(map(len, unique)) + 7))
+        rows = math.ceil(len(unique) / most)
+        columns = math.ceil(len(unique) / rows)
+        figure.set_figheight(figure.get_figheight() + 0.18 * (rows - 1))
+        figure.legend(unique.values(), unique.keys(), loc="outside lower center", ncols=columns, columnspacing=1.4)
+
+
+def fit_values(places: "Sequence[Axes]", sign: int) -> None:
+    """Scale the values' axis of ``places``, which share it. ``sign``: 1 if less is better, -1 if more is.
+
+    Positive values of very different size get a logarithmic one. What is many times worse than the rest is left out,
+    and that is said: it would flatten all else.
+    """
+    lines = [line for place in places for line in place.get_lines()]
+    drawn = np.concatenate([np.asarray(line.get_ydata(), dtype=float) for line in lines] or [np.empty(0)])
+    values = drawn[np.isfinite(drawn)]
+    if not len(values):
+        return
+    if sign > 0 and values.min() > 0 and values.max() >= _LOG_FROM * values.min():
+        _logarithmic(places, float(values.min()), float(values.max()))
+        limit = _FAR * float(np.median(values))
+        if values.max() > limit:
+            _cut(places, float(values.min()) / 1.2, limit, "higher")
+        return
+    ordered = sign * values
+    best, middle = float(ordered.min()), float(np.median(ordered))
+    limit = middle + 3 * (middle - best)
+    if len(values) >= 4 and limit > best and ordered.max() > limit:
+        low, high = sorted((sign * (best - 0.05 * (limit - best)), sign * limit))
+        _cut(places, low, high, "higher" if sign > 0 else "lower")
+
+
+def _logarithmic(places: "Sequence[Axes]", low: float, high: float) -> None:
+    """From ``low`` to ``high``, with room for bands."""
+    decades = math.log10(high / low)
+    for place in places:
+        place.set_yscale("log", nonpositive="clip")
+        if decades < 4:
+            place.yaxis.set_major_locator(LogLocator(subs=(1, 2, 3, 5) if decades < 1.5 else (1, 2, 5)))
+            place.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+            place.yaxis.set_minor_locator(NullLocator())
+        place.set_ylim(low / 1.2, high * 1.15)
+
+
+def _cut(places: "Sequence[Axes]", low: float, high: float, side: str) -> None:
+    far = (low - (high - low), high + (high - low)) if places[0].get_yscale() == "linear" else (low / 10, high * 10)
+    for place in places:
+        place.set_ylim(low, high)
+        _keep_near(place, *far)
+        place.annotate(
+            f"{side} values are cut off", (1, 1), xycoords="axes fraction", ha="right", va="top", fontsize=7,
+            xytext=(-2, -2), textcoords="offset points",
+        )  # fmt: skip
+
+
+def _keep_near(place: "Axes", low: float, high: float) -> None:
+    """Move what lies far outside of the picture next to it: viewers do not draw coordinates without limit."""
+    for line in place.get_lines():
+        line.set_ydata(np.clip(np.asarray(line.get_ydata(), dtype=float), low, high))
+    for drawn in place.collections:
+        for path in drawn.get_paths():
+            x, y = np.asarray(path.vertices, dtype=float).T
+            path.vertices = np.column_stack([x, np.clip(y, low, high)])
+
+
+def label_points(axes: "Axes", points: Sequence[tuple[float, float, str]]) -> None:
+    """Write beside each point what it is, on the first side where nothing else stands."""
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    figure.draw_without_rendering()
+    unit = figure.dpi / 72  # sizes are in points, places in pixels
+    places = [tuple(axes.transData.transform((x, y))) for x, y, _ in points]
+    taken = [_Box(x - 4 * unit, y - 4 * unit, 8 * unit, 8 * unit) for x, y in places]
+    for (x, y, text), (left, low) in zip(points, places, strict=True):
+        wide = 4.6 * len(text)
+        sides = [(6.0, 2.0), (-6.0 - wide, 2.0), (6.0, -10.0), (-6.0 - wide, -10.0)]
+        boxes = [_Box(left + right * unit, low + up * unit, wide * unit, 9 * unit) for right, up in sides]
+        chosen = next((index for index, box in enumerate(boxes) if not any(map(box.hits, taken))), 0)
+        taken.append(boxes[chosen])
+        axes.annotate(text, (x, y), textcoords="offset points", xytext=sides[chosen], fontsize=7.5)
+
+
+@dataclass(frozen=True)
+class _Box:
+    x: float
+    y: float
+    wide: float
+    high: float
+
+    def hits(self, other: "_Box") -> bool:
+        """Whether they overlap."""
+        beside = abs(2 * (self.x - other.x) + self.wide - other.wide) >= self.wide + other.wide
+        above = abs(2 * (self.y - other.y) + self.high - other.high) >= self.high + other.high
+        return not (beside or above)
 
 
 def short(name: str, most: int = 24) -> str:

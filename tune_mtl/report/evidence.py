@@ -146,6 +146,11 @@ class Evidence:
         """The objective's name without its split: ``relative_loss``."""
         return self.objective.metric.removeprefix("val/")
 
+    @property
+    def sign(self) -> int:
+        """What makes less better: 1, or -1 where more is."""
+        return 1 if self.objective.mode == "min" else -1
+
     @cached_property
     def strategies(self) -> list[str]:
         """Those that were searched: the winners in their order, then the others."""
@@ -206,9 +211,10 @@ class Evidence:
         Of those that every strategy has tried, the one with the best mean over strategies of each one's best there;
         where there is none, that of the best trial.
         """
-        if names.COMMON_LR in self.tags:
-            return float(self.tags[names.COMMON_LR])
-        metric, sign = names.best_metric(self.objective.metric), 1 if self.objective.mode == "min" else -1
+        stated = self.tags.get(names.COMMON_LR, "None")  # single-task networks alone have none to state
+        if stated != "None":
+            return float(stated)
+        metric, sign = names.best_metric(self.objective.metric), self.sign
         reached: dict[float, dict[str, dict[str, list[float]]]] = {}
         for run in self.trials:
             if run.ranked and metric in run.metrics and shares_trunk(run.strategy):
@@ -242,7 +248,9 @@ class Evidence:
         shared = set.intersection(*({run.config["seed"] for run in runs} for runs in found.values()))
         found = {name: [run for run in runs if run.config["seed"] in shared] for name, runs in found.items() if shared}
         order = {strategy: index for index, strategy in enumerate(registry)}
-        return dict(sorted(found.items(), key=lambda item: (order[item[1][0].strategy], item[1][0].groups or 0)))
+        first = {name: runs[0] for name, runs in found.items()}
+        ordered = sorted(first, key=lambda name: (order.get(first[name].strategy, len(order)), first[name].groups or 0))
+        return {name: found[name] for name in ordered}
 
 
 _FREE_BY_ROLE = {names.EQUAL_UPDATES: ("max_updates", "epochs"), names.COMMON_PATH: ("lr",)}
@@ -255,8 +263,8 @@ def without_seed(config: Mapping[str, Any]) -> str:
 
 
 def shares_trunk(strategy: str) -> bool:
-    """Whether a strategy has a shared trunk, and so a path."""
-    return registry[strategy].shares_trunk
+    """Whether a strategy has a shared trunk, and so a path; one that this version does not know is taken to have."""
+    return strategy not in registry or registry[strategy].shares_trunk
 
 
 def _by_variant(runs: Iterable[Trained]) -> dict[str, list[Trained]]:

@@ -8,7 +8,9 @@ from pathlib import Path
 from tune_mtl.report.answer import Answer
 from tune_mtl.report.drawing import Drawing
 from tune_mtl.report.evidence import Evidence
+from tune_mtl.report.numbers import number
 from tune_mtl.report.tables import Table
+from tune_mtl.tracking import names
 
 STYLE = Path(__file__).with_name("page.css").read_text()
 
@@ -27,8 +29,9 @@ class Section:
 def page(sections: Sequence[Section], claims: Table | None) -> str:
     """The whole document."""
     searches = ", ".join(section.evidence.name for section in sections)
-    body = "".join(_section(section, several=len(sections) > 1) for section in sections)
-    title = f"<h1>{html.escape(searches)}</h1>\n" if len(sections) > 1 else ""
+    several = len(sections) > 1
+    body = "".join(_section(section, several=several) for section in sections)
+    title = f"<h1>{html.escape(searches)}</h1>\n" if several else ""
     about_claims = "" if claims is None else _claims(claims)
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -44,8 +47,9 @@ def page(sections: Sequence[Section], claims: Table | None) -> str:
 def _claims(table: Table) -> str:
     """A list: the numbers are too long for a table's cells."""
     items = "".join(
-        f"<li><strong>{html.escape(verdict.text)}</strong>: {html.escape(claim.text)}"
-        f"<p class=note>{html.escape(numbers.text)}</p></li>\n"
+        f"<li><p><strong class={verdict.text.replace(' ', '-')}>{html.escape(verdict.text)}</strong>"
+        f" {html.escape(claim.text)}</p>"
+        f"<ul>{''.join(f'<li>{html.escape(part)}</li>' for part in numbers.text.split('; '))}</ul></li>\n"
         for claim, verdict, numbers in table.rows
     )
     notes = "".join(f"<p class=note>{html.escape(note)}</p>" for note in table.notes)
@@ -56,7 +60,8 @@ def _section(section: Section, *, several: bool) -> str:
     evidence, said = section.evidence, section.answer
     strategies = ", ".join(evidence.strategies) or "no strategy yet"
     problem = evidence.problem or "this problem"
-    question = f"Which optimisation strategy, how many task groups, at which learning rate - for {problem}?"
+    question = f"Which optimisation strategy, how many task groups, at which learning rate, for {problem}?"
+    better = "lower" if evidence.objective.mode == "min" else "higher"
     details = "".join(f"<p>{html.escape(text)}</p>" for text in said.details)
     missing = ""
     if said.missing:
@@ -67,16 +72,18 @@ def _section(section: Section, *, several: bool) -> str:
         )
     tables = "".join(table.html(f"{evidence.name}-" if several else "") for table in section.tables)
     figures = "".join(_figure(drawing, evidence.name) for drawing in section.drawings)
-    level = "h2" if several else "h1"
+    top, below = ("h2", "h3") if several else ("h1", "h2")
     return (
-        f"<header><{level}>{html.escape(question)}</{level}>\n"
+        f"<header><{top}>{html.escape(question)}</{top}>\n"
         f"<p class=soft>Search {html.escape(evidence.name)}: {len(evidence.trials)} trials of"
-        f" {html.escape(strategies)}, judged by {html.escape(str(evidence.objective))}.</p></header>\n"
-        f"<section class=answer aria-label='The answer'><p>{html.escape(said.headline)}</p>{details}</section>\n"
+        f" {html.escape(strategies)}, judged by {html.escape(evidence.objective.metric)} ({better} is better).</p>"
+        "</header>\n<section class=answer aria-label='The answer'>"
+        f"<p>{html.escape(said.headline)}</p>{details}</section>\n"
         f"{missing}"
-        f"<h2>Results</h2>\n{tables or '<p>No results yet.</p>'}"
-        f"<h2>Figures</h2>\n{figures or '<p>Nothing to draw yet: no trial has ended well.</p>'}"
-        f"<h2>How it was done</h2>\n{_method(section)}"
+        f"<{below}>Results</{below}>\n{tables or '<p>No results yet.</p>'}"
+        f"<{below}>Figures</{below}>\n"
+        + (f"<div class=figures>{figures}</div>" if figures else "<p>Nothing to draw yet: no trial has ended well.</p>")
+        + f"<{below}>How it was done</{below}>\n{_method(section)}"
     )
 
 
@@ -91,8 +98,8 @@ def _figure(drawing: Drawing, search: str) -> str:
     )
     label = html.escape(drawing.alternative, quote=True)
     svg = svg.replace("<svg ", f'<svg role="img" aria-label="{label}" ', 1)
-    caption = html.escape(drawing.title)
-    return f"<figure><figcaption>{caption}</figcaption><div class=scroll tabindex=0>{svg}</div></figure>\n"
+    note = f"<p class=note>{html.escape(drawing.note)}</p>" if drawing.note else ""
+    return f"<figure><figcaption>{html.escape(drawing.title)}</figcaption>{svg}{note}</figure>\n"
 
 
 def _method(section: Section) -> str:
@@ -114,9 +121,10 @@ def _method(section: Section) -> str:
             f"{key} {evidence.tags[f'tune_mtl.{key}']}"
             for key in ("tune_mtl", "torch", "ray", "python")
             if f"tune_mtl.{key}" in evidence.tags
-        ),
+        )
+        or "unknown",
         "Device": evidence.tags.get("tune_mtl.device", "unknown"),
-        "Data": evidence.tags.get("tune_mtl.data", "unknown"),
+        "Data": f"fingerprint {evidence.tags['tune_mtl.data']}" if "tune_mtl.data" in evidence.tags else "unknown",
     }
     listed = "".join(f"<dt>{html.escape(key)}</dt><dd>{html.escape(value)}</dd>" for key, value in rows.items())
     return f"<dl>{listed}</dl>\n<p>The command that repeats it:</p>\n<pre>{html.escape(section.command)}</pre>\n"
@@ -143,7 +151,14 @@ def _budget(evidence: Evidence) -> str:
     )
     if settings.get("algorithm") == "grid":
         fair = "every point of it" if settings.get("samples") is None else f"its first {settings['samples']} trials"
-    return f"{budget['length']:g} {unit}; {stopped}; {settings.get('algorithm', 'optuna')}, {fair}"
+    return f"{number(budget['length'])} {unit}; {stopped}; {settings.get('algorithm', 'optuna')}, {fair}"
+
+
+_WHY = {
+    names.CONFIRM: "of the best configs",
+    names.EQUAL_UPDATES: "with as many updates as the one that takes most",
+    names.COMMON_PATH: "at the common learning rate, for their paths",
+}
 
 
 def _confirmation(evidence: Evidence) -> str:
@@ -151,4 +166,7 @@ def _confirmation(evidence: Evidence) -> str:
     seeds = sorted({int(run.config["seed"]) for run in whole})
     if not seeds:
         return "none"
-    return f"{len(whole)} whole runs on seeds {', '.join(map(str, seeds))}, which the search never saw"
+    counts = {why: sum(run.role == role for run in whole) for role, why in _WHY.items()}
+    parts = ", ".join(f"{count} {why}" for why, count in counts.items() if count)
+    which = f"seed{'' if len(seeds) == 1 else 's'} {', '.join(map(str, seeds))}"
+    return f"whole runs on {which}, which the search never saw: {parts}"

@@ -3,12 +3,11 @@
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
-from tune_mtl.report.evidence import Evidence, Trained
+from tune_mtl.report.evidence import Evidence, Trained, shares_trunk
 from tune_mtl.report.statistics import Sample, Standing, delta_m, standings
-from tune_mtl.strategies.registry import registry
 from tune_mtl.tracking import names
 
 REFERENCE = "stl"
@@ -31,16 +30,17 @@ class Results:
     runs: Mapping[str, Sequence[Trained]]
     prefix: str
     confirmed: bool
+    _standings: dict[str, dict[str, Standing]] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, evidence: Evidence) -> "Results":
         """The confirming runs; without any, those of the search with the winning configs."""
         fresh = {strategy: evidence.confirmed(names.CONFIRM, strategy) for strategy in evidence.strategies}
         fresh = {strategy: runs for strategy, runs in fresh.items() if runs}
-        tested = any(f"test/{evidence.quality}" in run.metrics for runs in fresh.values() for run in runs)
+        tested = any(name.startswith("test/") for runs in fresh.values() for run in runs for name in run.metrics)
         found = fresh or {strategy: _winning_runs(evidence, strategy) for strategy in evidence.winners}
         results = cls(evidence, found, "test/" if tested else "best/val/", bool(fresh))
-        sign = 1 if evidence.objective.mode == "min" else -1
+        sign = evidence.sign
         chosen = {strategy: results.validation(strategy) for strategy in found}
         order = sorted(
             found, key=lambda strategy: sign * chosen[strategy] if not math.isnan(chosen[strategy]) else math.inf
@@ -87,15 +87,22 @@ class Results:
         }
 
     @cached_property
+    def judged_by_task(self) -> dict[str, list[str]]:
+        """The metrics of each task whose better direction is known; its loss where there are none."""
+        directed = {task: [name for name in found if self.evidence.mode(name)] for task, found in self.by_task.items()}
+        chosen = {task: found or [f"loss/{task}"] for task, found in directed.items()}
+        return {task: [name for name in found if name in self.reported] for task, found in chosen.items()}
+
+    @cached_property
     def judged(self) -> list[str]:
-        """The metrics over which ranks are averaged: those of every task whose better direction is known."""
-        every = [name for metrics in self.by_task.values() for name in metrics]
-        chosen = [name for name in every if name in self.reported and self.evidence.mode(name)]
-        return chosen or [self.evidence.quality]
+        """The metrics over which ranks are averaged: those that judge a task."""
+        return [name for metrics in self.judged_by_task.values() for name in metrics] or [self.evidence.quality]
 
     def standings(self, metric: str) -> dict[str, Standing]:
         """Who is best on a metric, and who is not told from it."""
-        return standings(self.samples(metric), self.evidence.mode(metric) or "min")
+        if metric not in self._standings:
+            self._standings[metric] = standings(self.samples(metric), self.evidence.mode(metric) or "min")
+        return self._standings[metric]
 
     @property
     def seeds(self) -> int:
@@ -126,8 +133,8 @@ def deltas(results: Results) -> dict[str, float | None]:
     if REFERENCE not in results.runs:
         return {}
     evidence = results.evidence
-    modes = {name: evidence.mode(name) or "" for metrics in results.by_task.values() for name in metrics}
-    tasks = {task: [name for name in metrics if modes[name]] for task, metrics in results.by_task.items()}
+    tasks = results.judged_by_task
+    modes = {name: evidence.mode(name) or "" for metrics in tasks.values() for name in metrics}
     means = {
         strategy: {name: results.samples(name)[strategy].mean for name in modes if strategy in results.samples(name)}
         for strategy in results.runs
@@ -145,7 +152,7 @@ def equal_updates(results: Results) -> dict[str, list[float]]:
     Who takes most of them by itself needs no control; who takes fewer and has none is left out.
     """
     evidence, found = results.evidence, {}
-    sharing = {name: runs for name, runs in results.runs.items() if registry[name].shares_trunk}
+    sharing = {name: runs for name, runs in results.runs.items() if shares_trunk(name)}
     most = max((run.metrics.get("updates", 0.0) for runs in sharing.values() for run in runs), default=0.0)
     for strategy, runs in sharing.items():
         enough = all(run.metrics.get("updates", 0.0) >= _AS_MANY * most for run in runs)

@@ -49,10 +49,18 @@ def welch(first: Sample, second: Sample) -> float:
         return math.nan
     if first.deviation == 0 and second.deviation == 0:
         return 1.0 if first.mean == second.mean else 0.0
+    unit = _unit((first.mean, first.deviation, second.mean, second.deviation))
     test = stats.ttest_ind_from_stats(
-        first.mean, first.deviation, first.count, second.mean, second.deviation, second.count, equal_var=False
-    )
+        first.mean / unit, first.deviation / unit, first.count,
+        second.mean / unit, second.deviation / unit, second.count,
+        equal_var=False,
+    )  # fmt: skip
     return float(test.pvalue)
+
+
+def _unit(values: Sequence[float]) -> float:
+    """A power of two of the size of ``values``: dividing by it is exact, and keeps squares from over- and underflow."""
+    return math.ldexp(1.0, max(-1000, math.frexp(max(map(abs, values)))[1] - 1))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -140,9 +148,10 @@ def difference(first: Sequence[float], second: Sequence[float]) -> Difference | 
     value = statistics.fmean(second) - statistics.fmean(first)
     if len(set(first)) == len(set(second)) == 1:
         return Difference(value, value, value, 1.0 if value == 0 else 0.0)
-    test = stats.ttest_ind(second, first, equal_var=False)
+    unit = _unit((*first, *second))
+    test = stats.ttest_ind([x / unit for x in second], [x / unit for x in first], equal_var=False)
     interval = test.confidence_interval(0.95)
-    return Difference(value, float(interval.low), float(interval.high), float(test.pvalue))
+    return Difference(value, float(interval.low) * unit, float(interval.high) * unit, float(test.pvalue))
 
 
 def larger(first: Sequence[float], second: Sequence[float]) -> float:

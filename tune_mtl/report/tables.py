@@ -1,46 +1,44 @@
 """A table once, in every form: Markdown, LaTeX (booktabs), CSV, HTML."""
 
+import base64
 import csv
 import html
 import io
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
+from tune_mtl.report.numbers import number, sample_text, sample_texts
 from tune_mtl.report.statistics import Sample
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A text, a number, or a number with its deviation over seeds; ``strong`` ones are set in bold."""
+    """A text, a number, or a number with its deviation over seeds.
+
+    Attributes:
+        value: None where there is none.
+        strong: Set in bold.
+        decimals: Of a number; default: four significant digits.
+    """
 
     value: str | float | Sample | None
     strong: bool = False
+    decimals: int | None = None
 
     @property
     def text(self) -> str:
-        """For people: four significant digits, the deviation to the same decimals."""
+        """For people."""
         value = self.value
         if value is None:
             return "-"
         if isinstance(value, str):
             return value
         if isinstance(value, Sample):
-            known = [abs(number) for number in (value.mean, value.deviation) if math.isfinite(number)]
-            size = max(known, default=0.0)
-            if size and not 1e-4 <= size < 1e9:
-                parts = [f"{number:.3g}" for number in (value.mean, value.deviation) if not math.isnan(number)]
-            else:
-                parts = [
-                    f"{number:.{_decimals(size)}f}" for number in (value.mean, value.deviation) if number == number
-                ]
-            return " ± ".join(parts)
-        return number(value)
-
-    @property
-    def numeric(self) -> bool:
-        """Whether it is set to the right."""
-        return not isinstance(self.value, str)
+            return sample_text(value)
+        return number(value) if self.decimals is None or math.isnan(value) else f"{value:.{self.decimals}f}"
 
 
 @dataclass(frozen=True)
@@ -53,6 +51,7 @@ class Table:
         header: Column names; the first column names the rows.
         rows: As many cells each.
         notes: What a reader has to know.
+        grouped: Whether columns named ``task/metric`` share a heading of their task.
     """
 
     key: str
@@ -60,37 +59,41 @@ class Table:
     header: Sequence[str]
     rows: Sequence[Sequence[Cell]]
     notes: Sequence[str] = field(default=())
+    grouped: bool = False
+
+    @cached_property
+    def texts(self) -> list[list[str]]:
+        """Every row's cells for people; results below each other have the same decimals."""
+        columns = [_column([row[index] for row in self.rows]) for index in range(len(self.header))]
+        return [list(row) for row in zip(*columns, strict=True)]
+
+    @cached_property
+    def words(self) -> list[bool]:
+        """Which columns hold texts, and are set to the left."""
+        values = [[row[index].value for row in self.rows] for index in range(len(self.header))]
+        return [index == 0 or any(isinstance(value, str) for value in found) for index, found in enumerate(values)]
+
+    @cached_property
+    def headings(self) -> list[tuple[str, list[str]]]:
+        """Column names by the heading that they share, which is empty for those without."""
+        split = [name.partition("/") if self.grouped else (name, "", "") for name in self.header]
+        named = [(group, rest) if slash else ("", group) for group, slash, rest in split]
+        return [(group, [name for _, name in found]) for group, found in itertools.groupby(named, lambda pair: pair[0])]
 
     def markdown(self) -> str:
         """GitHub's."""
         lines = [
             f"**{self.title}**",
             "",
-            "| " + " | ".join(_bars(name) for name in self.header) + " |",
-            "|---|" + "---:|" * (len(self.header) - 1),
+            "| " + " | ".join(map(_bars, self.header)) + " |",
+            "|" + "".join("---|" if words else "---:|" for words in self.words),
         ]
-        for row in self.rows:
-            cells = [f"**{_bars(cell.text)}**" if cell.strong else _bars(cell.text) for cell in row]
+        for row, texts in zip(self.rows, self.texts, strict=True):
+            cells = [
+                f"**{_bars(text)}**" if cell.strong else _bars(text) for cell, text in zip(row, texts, strict=True)
+            ]
             lines.append("| " + " | ".join(cells) + " |")
-        return "\n".join([*lines, "", *self.notes]) + "\n"
-
-    def latex(self) -> str:
-        """A ``table`` environment for the package booktabs."""
-        lines = [
-            r"\begin{table}",
-            r"\centering",
-            rf"\caption{{{tex(' '.join([self.title + '.', *self.notes]))}}}",
-            rf"\label{{tab:{self.key}}}",
-            rf"\begin{{tabular}}{{l{'r' * (len(self.header) - 1)}}}",
-            r"\toprule",
-            " & ".join(tex(name) for name in self.header) + r" \\",
-            r"\midrule",
-            *(" & ".join(_tex_cell(cell) for cell in row) + r" \\" for row in self.rows),
-            r"\bottomrule",
-            r"\end{tabular}",
-            r"\end{table}",
-        ]
-        return "\n".join(lines) + "\n"
+        return "\n".join([*lines, "", *(line for note in self.notes for line in (note, ""))])
 
     def csv(self) -> str:
         """Numbers in full; a sample in three columns, its mean, deviation and number of seeds."""
@@ -98,7 +101,7 @@ class Table:
         written = io.StringIO()
         writer = csv.writer(written, lineterminator="\n")
         names: list[str] = []
-        for name, several in zip(self.header, sampled, strict=True):
+        for name, several in zip((name.rstrip(" ↓↑") for name in self.header), sampled, strict=True):
             names += [name, f"{name} deviation", f"{name} seeds"] if several else [name]
         writer.writerow(names)
         for row in self.rows:
@@ -112,59 +115,69 @@ class Table:
             writer.writerow(values)
         return written.getvalue()
 
+    def latex(self) -> str:
+        """A ``table`` environment; its first line names the packages that it needs."""
+        from tune_mtl.report.latex import latex
+
+        return latex(self)
+
     def html(self, prefix: str = "") -> str:
-        """With its title as caption, in a box that scrolls by itself where the screen is narrow.
+        """With its title above, in a box that scrolls by itself where the screen is narrow.
 
         ``prefix`` tells its id from those of other tables with the same key.
         """
-        head = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in self.header)
-        body = "".join(f"<tr>{_html_row(row)}</tr>\n" for row in self.rows)
-        notes = "".join(f"<p class=note>{html.escape(note)}</p>" for note in self.notes)
+        mark = f"table-{prefix}{self.key}"
+        body = "".join(
+            f"<tr>{self._html_row(row, texts)}</tr>\n" for row, texts in zip(self.rows, self.texts, strict=True)
+        )
+        notes = " ".join(map(html.escape, self.notes))
         return (
-            f'<div class=table id="table-{prefix}{self.key}"><div class=scroll tabindex=0 role=region'
-            f' aria-label="{html.escape(self.title)}"><table><caption>{html.escape(self.title)}</caption>'
-            f"<thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table></div>{notes}</div>\n"
+            f'<div class=table id="{mark}"><p class=caption id="{mark}-title">{html.escape(self.title)}</p>'
+            f'<div class=scroll tabindex=0 role=region aria-labelledby="{mark}-title">'
+            f'<table aria-labelledby="{mark}-title"><thead>{self._html_head()}</thead>\n<tbody>{body}</tbody></table>'
+            f"</div><p class=note>{notes} {self._downloads()}</p></div>\n"
         )
 
+    def _html_head(self) -> str:
+        several = any(group for group, _ in self.headings)
+        above, below, index = [], [], 0
+        for group, names in self.headings:
+            for name in names:
+                kind = ' class="words"' if self.words[index] else ""
+                single = f'<th scope="col"{kind}{{}}>{html.escape(name)}</th>'
+                if group:
+                    below.append(single.format(""))
+                else:
+                    above.append(single.format(" rowspan=2" if several else ""))
+                index += 1
+            if group:
+                above.append(f'<th scope="colgroup" class="group" colspan={len(names)}>{html.escape(group)}</th>')
+        return "".join(f"<tr>{''.join(line)}</tr>" for line in (above, below) if line)
 
-def _html_row(row: Sequence[Cell]) -> str:
-    first, *others = row
-    cells = [f'<th scope="row">{html.escape(first.text)}</th>']
-    for cell in others:
-        text = html.escape(cell.text)
-        inner = f"<strong>{text}</strong>" if cell.strong else text
-        cells.append(f"<td{' class=number' if cell.numeric else ''}>{inner}</td>")
-    return "".join(cells)
+    def _html_row(self, row: Sequence[Cell], texts: Sequence[str]) -> str:
+        cells = []
+        for index, (cell, text, words) in enumerate(zip(row, texts, self.words, strict=True)):
+            inner = f"<strong>{html.escape(text)}</strong>" if cell.strong else html.escape(text)
+            tag = 'th scope="row"' if index == 0 else "td"
+            cells.append(f"<{tag}{' class=words' if words else ''}>{inner}</{tag[:2]}>")
+        return "".join(cells)
+
+    def _downloads(self) -> str:
+        """The other forms, within the page: it stays one file."""
+        forms = (("CSV", "csv", self.csv()), ("LaTeX", "tex", self.latex()), ("Markdown", "md", self.markdown()))
+        links = (
+            f'<a download="{self.key}.{kind}" href="data:text/plain;charset=utf-8;base64,'
+            f'{base64.b64encode(text.encode()).decode()}">{name}</a>'
+            for name, kind, text in forms
+        )
+        return f"<span class=files>{' '.join(links)}</span>"
 
 
-def _decimals(size: float) -> int:
-    """So many that the larger of a mean and its deviation has four digits."""
-    return max(0, 3 - math.floor(math.log10(size))) if size else 0
-
-
-def number(value: float) -> str:
-    """Four significant digits, whole numbers in full; a dash for what is undefined."""
-    if math.isnan(value):
-        return "-"
-    return f"{value:.0f}" if 1000 <= abs(value) < 1e9 else f"{value:.4g}"
+def _column(cells: Sequence[Cell]) -> list[str]:
+    samples = [cell.value for cell in cells if isinstance(cell.value, Sample)]
+    aligned = iter(sample_texts(samples))
+    return [next(aligned) if isinstance(cell.value, Sample) else cell.text for cell in cells]
 
 
 def _bars(text: str) -> str:
-    return text.replace("|", r"\|")
-
-
-_TEX = {
-    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
-    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$", "Δ": r"$\Delta$", "<": r"$<$", ">": r"$>$",
-    "↓": r"$\downarrow$", "↑": r"$\uparrow$", "|": r"$|$", "≤": r"$\leq$",
-}  # fmt: skip
-
-
-def tex(text: str) -> str:
-    """``text`` as LaTeX shows it; what no standard font has becomes a question mark."""
-    return "".join(_TEX.get(letter, letter if letter.isascii() else "?") for letter in text)
-
-
-def _tex_cell(cell: Cell) -> str:
-    text = tex(cell.text)
-    return rf"\textbf{{{text}}}" if cell.strong else text
+    return text.replace("|", r"\|").replace("\n", " ")

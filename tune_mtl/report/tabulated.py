@@ -5,11 +5,10 @@ import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from tune_mtl.report.evidence import Evidence, Trained
+from tune_mtl.report.evidence import Evidence, Trained, shares_trunk
 from tune_mtl.report.results import Results, deltas, equal_updates
 from tune_mtl.report.statistics import ALPHA, Sample, average_ranks, standings
 from tune_mtl.report.tables import Cell, Table
-from tune_mtl.strategies.registry import registry
 from tune_mtl.tracking import names
 
 _FEW_TASKS = 8
@@ -18,72 +17,102 @@ _FEW_TASKS = 8
 ARROWS = {"min": " ↓", "max": " ↑"}
 
 
+_MEANING = {
+    "relative_loss": "relative_loss: each task's loss as a share of what the best constant prediction scores, averaged"
+    " over tasks; 0 is perfect.",
+    "loss": "loss: the mean over tasks of their losses.",
+}
+
+
 def quality_table(results: Results) -> Table:
     """The objective, every task's metrics, average ranks and, where single-task networks were trained, Delta-m."""
-    evidence, quality = results.evidence, results.evidence.quality
-    shown = [quality, *results.judged] if len(evidence.tasks) <= _FEW_TASKS else _overall(results)
-    shown = list(dict.fromkeys(shown))
-    places = {metric: results.standings(metric) for metric in {*shown, *results.judged}}
-    ranks = average_ranks([places[metric] for metric in results.judged])
+    evidence = results.evidence
+    shown = [evidence.quality, *(_of_tasks(results) if _few(results) else _overall(results))]
+    first, *rest = dict.fromkeys(shown)
+    ranks = average_ranks([results.standings(metric) for metric in results.judged])
     best_rank = min(ranks.values(), default=math.nan)
     gains = deltas(results)
     rows = []
     for strategy in results.runs:
         rank = ranks.get(strategy)
-        measured = [
-            Cell(
-                results.samples(metric).get(strategy),
-                strong=strategy in places[metric] and places[metric][strategy].equivalent,
-            )
-            for metric in shown
-        ]
-        ranked = [Cell(None if rank is None else round(rank, 2), strong=rank == best_rank)]
-        gained = [Cell(gains.get(strategy))] if gains else []
-        rows.append([Cell(results.label(strategy)), measured[0], *ranked, *gained, *measured[1:]])
-    first, *rest = (metric + ARROWS.get(evidence.mode(metric) or "", "") for metric in shown)
-    header = ["strategy", first, "average rank ↓", *(["Δm % ↑"] if gains else []), *rest]
+        ranked = [Cell(rank, strong=rank == best_rank, decimals=2)]
+        gained = [Cell(gains.get(strategy), decimals=2)] if gains else []
+        measured = [_measured(results, strategy, metric) for metric in rest]
+        rows.append([Cell(results.label(strategy)), _measured(results, strategy, first), *ranked, *gained, *measured])
+    header = ["strategy", _directed(results, first), "average rank ↓", *(["Δm % ↑"] if gains else [])]
     tested = (
         f"Bold: the best mean, and what Welch's t-test (Holm-corrected, alpha {ALPHA:g}) does not tell from it."
         if results.seeds > 1
         else "One seed: no test is possible. Bold: the best."
     )
+    judged = len(results.judged)
     notes = [
         f"Mean and standard deviation over {results.seeds_text}, on {results.split}.",
         tested,
-        f"Average rank: over {len(results.judged)} metrics, equivalent results share the better rank.",
+        f"Average rank: over {judged} metric{'s' if judged > 1 else ''} of the tasks; equivalent results share the"
+        " better rank.",
     ]
+    notes += [_MEANING[first]] if first in _MEANING else []
     if gains:
         notes.append("Δm: mean relative improvement over single-task networks, in percent.")
+    title = f"What each strategy reaches on {results.split}"
     return Table(
-        "quality",
-        f"What each strategy reaches on {results.split}",
-        header,
-        rows,
-        notes,
+        "quality", title, [*header, *(_directed(results, metric) for metric in rest)], rows, notes, grouped=True
     )
+
+
+def _few(results: Results) -> bool:
+    return len(results.evidence.tasks) <= _FEW_TASKS
+
+
+def _of_tasks(results: Results) -> list[str]:
+    """Every task's own metrics, and the losses that judge those without."""
+    own = [[*results.by_task[task], *results.judged_by_task[task]] for task in results.evidence.tasks]
+    return [name for metrics in own for name in dict.fromkeys(metrics) if name in results.reported]
 
 
 def _overall(results: Results) -> list[str]:
     """With many tasks: what is said of all of them together."""
     single = {name for metrics in results.by_task.values() for name in metrics}
-    return [
-        results.evidence.quality,
-        *(name for name in results.reported if name not in single and not name.startswith("loss/")),
+    return [name for name in results.reported if name not in single and not name.startswith("loss/")]
+
+
+def _measured(results: Results, strategy: str, metric: str) -> Cell:
+    """Bold if it is best or not told from it; never where nobody knows which way is better."""
+    place = results.standings(metric).get(strategy) if results.evidence.mode(metric) else None
+    return Cell(results.samples(metric).get(strategy), strong=place is not None and place.equivalent)
+
+
+def _directed(results: Results, metric: str) -> str:
+    return metric + ARROWS.get(results.evidence.mode(metric) or "", "")
+
+
+def tasks_table(results: Results) -> Table | None:
+    """With many tasks: their metrics, a row each; None where the first table has them."""
+    metrics = _of_tasks(results)
+    if _few(results) or not metrics:
+        return None
+    rows = [
+        [Cell(_directed(results, metric)), *(_measured(results, strategy, metric) for strategy in results.runs)]
+        for metric in metrics
     ]
+    header = ["metric", *map(results.label, results.runs)]
+    return Table("tasks", f"Every task on {results.split}", header, rows, ["Bold as above, row by row."])
 
 
 def losses_table(results: Results) -> Table:
-    """The loss of every task."""
-    names_of = [
-        name for name in ("loss", *(f"loss/{task}" for task in results.evidence.tasks)) if name in results.reported
-    ]
-    rows = []
-    for strategy in results.runs:
-        samples = [(results.samples(name).get(strategy), results.standings(name).get(strategy)) for name in names_of]
-        cells = [Cell(sample, strong=place is not None and place.equivalent) for sample, place in samples]
-        rows.append([Cell(results.label(strategy)), *cells])
-    header = ["strategy", *(name.replace("loss/", "") if "/" in name else "mean loss" for name in names_of)]
-    return Table("losses", f"Losses on {results.split}", header, rows, ["Lower is better; bold as above."])
+    """The loss of every task: in columns, or, if they are many, in rows."""
+    tasks = {f"loss/{task}": task for task in results.evidence.tasks}
+    titles = {name: title for name, title in {"loss": "mean loss", **tasks}.items() if name in results.reported}
+    measured = {name: [_measured(results, strategy, name) for strategy in results.runs] for name in titles}
+    labels = list(map(results.label, results.runs))
+    title, note = f"Losses on {results.split}", "Lower is better; bold as above."
+    if _few(results):
+        columns = zip(*measured.values(), strict=True) if measured else ([] for _ in labels)
+        rows = [[Cell(label), *cells] for label, cells in zip(labels, columns, strict=True)]
+        return Table("losses", title, ["strategy", *titles.values()], rows, [note])
+    rows = [[Cell(titles[name]), *cells] for name, cells in measured.items()]
+    return Table("losses", title, ["task", *labels], rows, [note])
 
 
 def updates_table(results: Results) -> Table | None:
@@ -106,11 +135,13 @@ def updates_table(results: Results) -> Table | None:
                 Cell(Sample.of(values), strong=places[strategy].equivalent),
             ]
         )
-    header = ["strategy", "updates", f"{quality}", "updates, equal", f"{quality} at equal updates"]
-    note = (
-        "The same configs (learning rates are not tuned again) with as many optimizer steps as the one that takes most."
-    )
-    return Table("equal-updates", "Is it the method, or more steps?", header, rows, [note])
+    budgets, columns = ("at its own budget", "at equal updates"), ("updates", quality + ARROWS[evidence.objective.mode])
+    header = ["strategy", *(f"{budget}/{column}" for budget in budgets for column in columns)]
+    notes = [
+        "The same configs with as many optimizer steps as the one that takes most; learning rates are not tuned again.",
+        "Bold as above.",
+    ]
+    return Table("equal-updates", "Is it the method, or more steps?", header, rows, notes, grouped=True)
 
 
 _PATH = ("total", "shortest", "ratio")
@@ -128,9 +159,7 @@ def path_table(evidence: Evidence) -> Table | None:
 
 def best_path_table(results: Results) -> Table | None:
     """Covered distances at each strategy's own best config."""
-    found = {
-        results.label(strategy): runs for strategy, runs in results.runs.items() if registry[strategy].shares_trunk
-    }
+    found = {results.label(strategy): runs for strategy, runs in results.runs.items() if shares_trunk(strategy)}
     rows = _path_rows(found)
     note = "Learning rates differ here, and distances grow with them: not a comparison of methods."
     return (
@@ -171,7 +200,8 @@ def cost_table(results: Results) -> Table:
     header = ["strategy", "updates", "seconds", "optimizer memory, MiB"]
     device = evidence.tags.get("tune_mtl.device", "an unknown device")
     threads = next((run.config.get("threads") for runs in results.runs.values() for run in runs), None)
-    note = f"A run with the best config on {device}, {threads or '?'} CPU thread(s); other trials ran beside it."
+    cores = f"{threads or '?'} CPU thread{'' if threads == 1 else 's'}"
+    note = f"A whole run with the best config on {device}, {cores}; other trials may have run beside it."
     return Table("cost", "What a run costs", header, rows, [note])
 
 
@@ -193,7 +223,7 @@ def search_table(evidence: Evidence) -> Table:
                 *(Cell(counts.pop(outcome, 0)) for outcome in ("completed", "stopped_early", "diverged", "failed")),
                 Cell(sum(counts.values())),
                 Cell(_sum(runs, "updates")),
-                Cell(_sum(runs, "seconds")),
+                Cell(_sum(runs, "seconds"), decimals=0),
             ]
         )
     header = [

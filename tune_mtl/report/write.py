@@ -62,11 +62,14 @@ def write_report(*searches: str, out: str | Path | None = None, tracking_uri: st
     """
     if not searches:
         raise UserError("report needs the name of a search.")
+    searches = tuple(dict.fromkeys(searches))
     found = [_findings(name, tracking_uri) for name in searches]
     folder = Path(out) if out is not None else report_folder(_folder_name(searches))
+    from tune_mtl.report.drawing import looks
     from tune_mtl.report.figures import draw_all
     from tune_mtl.report.page import Section
 
+    styles = looks(strategy for one in found for strategy in one.evidence.strategies)
     sections = []
     for one in found:
         evidence, results = one.evidence, one.results
@@ -75,7 +78,7 @@ def write_report(*searches: str, out: str | Path | None = None, tracking_uri: st
                 evidence,
                 answer(evidence, results),
                 tables_of(one),
-                draw_all(evidence, results),
+                draw_all(evidence, results, styles),
                 search_command(evidence),
             )
         )
@@ -103,7 +106,7 @@ def paper_claims(*searches: str, tracking_uri: str | None = None) -> list[Claim]
     Raises:
         UserError: if there is no such search.
     """
-    return check_claims([_findings(name, tracking_uri) for name in searches])
+    return check_claims([_findings(name, tracking_uri) for name in dict.fromkeys(searches)])
 
 
 def _findings(name: str, tracking_uri: str | None) -> Findings:
@@ -120,6 +123,7 @@ def tables_of(one: Findings) -> list[Table]:
         return [tabulated.search_table(evidence)]
     made = [
         tabulated.quality_table(results),
+        tabulated.tasks_table(results),
         tabulated.losses_table(results),
         tabulated.updates_table(results),
         tabulated.path_table(evidence),

@@ -1,0 +1,89 @@
+"""Tables for papers: LaTeX with booktabs."""
+
+import math
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tune_mtl.report.tables import Cell, Table
+
+_LINE_LETTERS = 70
+"""About as many fit into a line of an article; wider tables are scaled down to it."""
+_SENTENCE = 40
+"""Texts longer than this are set as paragraphs."""
+
+
+def latex(table: "Table") -> str:
+    """A ``table`` environment; its first line names the packages that it needs."""
+    columns = list(zip(table.header, *table.texts, strict=True))
+    longest = [max(map(len, column)) for column in columns]
+    paragraphs = [words and most > _SENTENCE for words, most in zip(table.words, longest, strict=True)]
+    scaled = not any(paragraphs) and sum(longest) + 2 * len(longest) > _LINE_LETTERS
+    lines = [
+        f"% needs: \\usepackage{{booktabs{',graphicx' if scaled else ''}}}",
+        r"\begin{table}",
+        r"\centering",
+        rf"\caption{{{tex(' '.join([table.title + '.', *table.notes]))}}}",
+        rf"\label{{tab:{table.key}}}",
+        *([r"\resizebox{\linewidth}{!}{%"] if scaled else []),
+        rf"\begin{{tabular}}{{{_columns(table, longest, paragraphs)}}}",
+        r"\toprule",
+        *_head(table),
+        r"\midrule",
+        *(
+            " & ".join(map(_cell, row, texts, paragraphs)) + r" \\"
+            for row, texts in zip(table.rows, table.texts, strict=True)
+        ),
+        r"\bottomrule",
+        r"\end{tabular}" + ("}" if scaled else ""),
+        r"\end{table}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _columns(table: "Table", longest: list[int], paragraphs: list[bool]) -> str:
+    """Texts to the left, numbers to the right, sentences in what is left of the line."""
+    short = sum(most + 2 for most, paragraph in zip(longest, paragraphs, strict=True) if not paragraph)
+    share = max(0.4, 1 - short / _LINE_LETTERS) - 0.09
+    weights = [math.sqrt(most) if paragraph else 0.0 for most, paragraph in zip(longest, paragraphs, strict=True)]
+    return "".join(
+        rf"p{{{share * weight / sum(weights):.2f}\linewidth}}" if weight else "l" if words else "r"
+        for weight, words in zip(weights, table.words, strict=True)
+    )
+
+
+def _head(table: "Table") -> list[str]:
+    if not any(group for group, _ in table.headings):
+        return [" & ".join(map(tex, table.header)) + r" \\"]
+    above: list[str] = []
+    rules: list[str] = []
+    below: list[str] = []
+    position = 1
+    for group, names in table.headings:
+        last = position + len(names) - 1
+        if group:
+            above.append(rf"\multicolumn{{{len(names)}}}{{c}}{{{tex(group)}}}")
+            rules.append(rf"\cmidrule(lr){{{position}-{last}}}")
+        else:
+            above += [""] * len(names)
+        below += map(tex, names)
+        position = last + 1
+    return [" & ".join(above) + r" \\", "".join(rules), " & ".join(below) + r" \\"]
+
+
+def _cell(cell: "Cell", text: str, paragraph: bool) -> str:
+    minus = not isinstance(cell.value, str) and text.startswith("-") and text != "-"
+    set_in = "$-$" + tex(text[1:]) if minus else tex(text)
+    set_in = rf"\textbf{{{set_in}}}" if cell.strong else set_in
+    return rf"{{\raggedright {set_in}\par}}" if paragraph else set_in
+
+
+_TEX = {
+    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}",
+    "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "±": r"$\pm$", "Δ": r"$\Delta$", "<": r"$<$", ">": r"$>$",
+    "↓": r"$\downarrow$", "↑": r"$\uparrow$", "|": r"$|$", "≤": r"$\leq$", "\n": " ", "\r": " ",
+}  # fmt: skip
+
+
+def tex(text: str) -> str:
+    """``text`` as LaTeX shows it; what no standard font has becomes a question mark."""
+    return "".join(_TEX.get(letter, letter if letter.isascii() else "?") for letter in text)
