@@ -77,7 +77,7 @@ def head(place):
             subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(place / name)], check=True)
         try:
             (place / "full" / "ballast").write_bytes(bytes(64 * 1024))
-            nodes.start("head")
+            nodes.start("head", environment={"RAY_health_check_period_ms": "500"})  # a lost node is missed in seconds
             with nodes.admitted():
                 yield nodes
         finally:
@@ -398,3 +398,11 @@ def test_a_node_that_does_not_answer_is_a_failure_not_a_wait(connected, place, m
             process.send_signal(signal.SIGCONT)
     assert len(frozen) == 1
     assert found == {ILL: ["no answer within 5 s"]}
+
+
+@needs_root
+def test_a_node_that_was_just_lost_stops_no_search(connected, place):
+    connected.nodes[1].kill()
+    checks = check_nodes(Case(storage=place / "shared", gpus=False))
+    assert failures(checks) == {}
+    assert {check.what for check in checks if check.where == ILL} <= {"has left the cluster"}

@@ -81,8 +81,12 @@ def check_nodes(case: Case) -> list[Check]:
     with _token(case.storage) as left:
         checks.append(left.check)
         answers = _ask(nodes, case, left)
+        staying = {node["NodeID"] for node in alive()}
         for node, name in _names(nodes).items():
             answer = answers[node]
+            if node not in staying:
+                checks.append(Check("warning", name, "has left the cluster", "trials go on without it"))
+                continue
             if isinstance(answer, Check):
                 checks.append(replace(answer, where=name))
                 continue
