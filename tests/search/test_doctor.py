@@ -2,7 +2,6 @@
 
 import base64
 import http.server
-import json
 import os
 import shutil
 import signal
@@ -24,11 +23,11 @@ from tune_mtl.cli import main
 from tune_mtl.core.prepared import PreparedSet
 from tune_mtl.prepare.datasets import open_source, prepare_source
 from tune_mtl.search import plan_search
-from tune_mtl.searching import needs, probe, verdicts
+from tune_mtl.searching import needs, probe
 from tune_mtl.searching import nodes as asking
 from tune_mtl.searching.doctor import _no_ray, examine, require_healthy
 from tune_mtl.searching.nodes import Case, check_driver, check_nodes
-from tune_mtl.searching.verdicts import DRIVER, Check, Facts
+from tune_mtl.searching.verdicts import DRIVER, Check
 
 pytestmark = pytest.mark.slow
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="mounting file systems needs root")
@@ -213,71 +212,6 @@ def test_without_ray_the_driver_still_looks_at_its_data(place, tmp_path):
     quick = failures(check_driver(replace(case, thorough=False)))
     assert quick == {}
     assert "cannot be read" in needs.sizes(case.sets[0])[0].what
-
-
-def test_a_node_without_tune_mtl_answers_too(tmp_path):
-    """What is shipped needs nothing of ours, wherever it runs."""
-    ray.cloudpickle.register_pickle_by_value(probe)
-    shipped = ray.cloudpickle.dumps(probe.look)
-    ray.cloudpickle.unregister_pickle_by_value(probe)
-    program = """
-import json, pickle, sys, importlib.metadata
-sys.modules |= {name: None for name in ("tune_mtl", "trainables", "search_spaces", "torch")}
-def missing(name):
-    raise importlib.metadata.PackageNotFoundError(name)
-importlib.metadata.version = missing
-import ray.cloudpickle
-look = ray.cloudpickle.loads(sys.stdin.buffer.read())
-print(json.dumps(look(["tune-mtl", "torch"], "STORAGE", None, "node", (), False)))
-""".replace("STORAGE", str(tmp_path))
-    done = subprocess.run([sys.executable, "-c", program], input=shipped, capture_output=True, check=True)
-    facts = Facts(**json.loads(done.stdout))
-    assert facts.packages == {"tune-mtl": None, "torch": None}
-    checks = verdicts.versions("node", facts, healthy_facts())
-    assert [check.what.partition(",")[0] for check in checks] == ["tune-mtl is missing", "torch is missing"]
-
-
-def healthy_facts(**changes) -> Facts:
-    given = {"python": sys.version.split()[0], "packages": {"tune-mtl": "0.1.0", "torch": "2.15.0+cu128"}, "code": "c"}
-    given |= {"storage": None, "storage_disk": (10**12, 10**12), "temp": "/tmp/ray", "temp_disk": (10**12, 10**12)}
-    return Facts(**{**given, "data": [], "gpus": None, **changes})
-
-
-@pytest.mark.parametrize(
-    ("changes", "state"),
-    [
-        ({}, "ok"),
-        ({"packages": {"tune-mtl": "0.1.0", "torch": "2.15.0+cpu"}}, "warning"),
-        ({"packages": {"tune-mtl": "0.1.0", "torch": "2.15.1+cu128"}}, "failure"),
-        ({"packages": {"tune-mtl": "0.1.0", "torch": "2.15.0+cu128", "mlflow": "3.0"}}, "warning"),
-        ({"code": "another"}, "failure"),
-        ({"python": "3.10.1"}, "failure"),
-        ({"python": f"{sys.version_info.major}.{sys.version_info.minor}.99"}, "warning"),
-    ],
-)
-def test_versions_that_change_results_are_failures_others_warnings(changes, state):
-    driver = healthy_facts()
-    if "mlflow" in changes.get("packages", {}):
-        driver = healthy_facts(packages={**driver.packages, "mlflow": "3.17"})
-    assert [check.state for check in verdicts.versions("node", healthy_facts(**changes), driver)] == [state]
-
-
-def test_room_on_disks():
-    def state(free: int, total: int, **keywords) -> str:
-        return verdicts.disk("node", "a folder", (free, total), "free some", least=2**28, **keywords)[0].state
-
-    assert state(2**28 - 1, 2**40) == "failure"
-    assert state(2**28, 2**40) == state(2**31 - 1, 2**40) == "warning"
-    assert state(2**31, 2**40) == state(2**35, 2**36, rays=True) == "ok"
-    assert state(2**35, 2**40, rays=True) == "warning"
-
-
-def test_gpus_are_those_that_torch_sees():
-    seen = {"error": None, "cuda": "13.0", "gpus": [["A100", 30 * 2**30, 40 * 2**30]]}
-    (one,) = verdicts.gpus("node", healthy_facts(gpus=seen), 1)
-    assert (one.state, one.what) == ("ok", "GPU A100: 30.0 GiB of 40.0 GiB free")
-    (two,) = verdicts.gpus("node", healthy_facts(gpus=seen), 2)
-    assert two.state == "failure"
 
 
 def test_a_wrong_token_is_told_from_a_cluster_that_is_not_there():
