@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import ray
+from ray.exceptions import RayError
 
 from tune_mtl.core.errors import UserError
 from tune_mtl.core.prepared import data_folder
@@ -39,7 +40,7 @@ class Cluster:
             else:
                 _check_address(address)
                 ray.init(address, runtime_env=_shipped(Path.cwd()) if self._own_module else None, **quiet)
-        except (ConnectionError, RuntimeError, ValueError) as error:
+        except (ConnectionError, RuntimeError, ValueError, RayError) as error:
             where = address or "the local machine"
             raise UserError(f"Ray at {where} cannot be used: {str(error).splitlines()[0]}") from None
         self._ours = True
