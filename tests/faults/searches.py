@@ -112,7 +112,7 @@ class Search:
         assert code == 0, f"exit code {code} after {attempts} resumes: {self.driver.log}\n{self.driver.said()}"
         return attempts
 
-    def wait_for(self, condition: Callable[[], object], seconds: float = _SECONDS, *, pause: float = 0.02) -> None:
+    def wait_for(self, condition: Callable[[], object], seconds: float = _SECONDS, *, pause: float = 0.05) -> None:
         """Wait for something to happen in the search, while its driver lives."""
         happened = until(lambda: condition() or not self.driver.running, seconds, pause=pause)
         assert happened, f"nothing happened for {seconds} s: {self.driver.log}\n{self.driver.said()}"
@@ -129,9 +129,17 @@ class Search:
             for line in _whole_lines(path):
                 yield path.parent.name.removeprefix("trial_"), json.loads(line)
 
-    def last_results(self) -> dict[str, dict[str, Any]]:
-        """The last of each trial."""
-        return dict(self.results())
+    def whereabouts(self) -> dict[str, str]:
+        """The address of the node on which each trial that goes on was last heard of, as its head's session tells."""
+        told = list(self._records("trial"))
+        over = {each["arguments"]["trial"] for each in told if each["call"] == "end" or each["arguments"].get("last")}
+        session = self.world.nodes[0].log.parent
+        found = {}
+        for path in session.glob(f"session_*/artifacts/*/{self.asked.name}/driver_artifacts/trial_*/result.json"):
+            trial, lines = path.parent.name.removeprefix("trial_"), _whole_lines(path)
+            if lines and trial not in over:
+                found[trial] = str(json.loads(lines[-1])["node_ip"])
+        return found
 
     def news(self) -> list[Reported]:
         """What was reported since the present driver was started."""
@@ -139,7 +147,7 @@ class Search:
 
     def _command(self, *words: str) -> "Search":
         self._known = len(self.reported())
-        self._driver = self.world.command(*words, *self._where())
+        self._driver = self.world.command(*words, *self._where(), clustered=self.clustered)
         return self
 
     def _where(self) -> list[str]:

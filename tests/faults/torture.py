@@ -38,6 +38,7 @@ def main(words: list[str]) -> int:
         left = tormentor.world.orphans_after(_ORPHANS_SECONDS)
     say(f"processes left: {left or 'none'}; everything is in {tormentor.world.folder}")
     if given.out is not None:
+        given.out.parent.mkdir(parents=True, exist_ok=True)
         given.out.write_text(markdown(faults, long, given.seed))
     return int(bool(left) or not all(each.held for each in (*faults, *long)))
 

@@ -100,8 +100,8 @@ class World:
         self._servers.append(Server(self.folder / name))
         return self._servers[-1]
 
-    def command(self, *words: str) -> Driver:
-        """Start ``tune-mtl WORDS`` where the user's module is."""
+    def command(self, *words: str, clustered: bool = False) -> Driver:
+        """Start ``tune-mtl WORDS`` where the user's module is; ``clustered``: with the cluster's token."""
         log = self.folder / f"driver{next(self._numbers)}.log"
         inherited = {key: value for key, value in os.environ.items() if not _OTHERS.fullmatch(key)}
         own = {"TUNE_MTL_HOME": str(self.home), "PYTHONPATH": str(_ROOT)}
@@ -109,7 +109,7 @@ class World:
             process = subprocess.Popen(
                 [*_CTRL_C_WORKS, sys.executable, "-m", "tune_mtl.cli", *words],
                 cwd=self.user,
-                env={**inherited, **own, **({} if self._nodes is None else self._nodes.environment)},
+                env={**inherited, **own, **(self._nodes.environment if clustered and self._nodes else {})},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -131,15 +131,15 @@ class World:
         return [] if self._nodes is None else [node for node in self._nodes.nodes if node.process.poll() is None]
 
     def start_cluster(self, *, nodes: int = 3) -> None:
-        """A new cluster of ``nodes``, each with an address and a CPU of its own."""
+        """A new cluster of ``nodes``, each with an address of its own; no trial runs on the head."""
         self._nodes = Nodes()
-        for _ in range(nodes):  # one after the other: two at once would take the same name for their sockets
-            self.add_node()
+        for number in range(nodes):  # one after the other: two at once would take the same name for their sockets
+            self.add_node(cpus=2 if number else 0)
 
-    def add_node(self) -> Node:
-        """One more node, with one CPU."""
+    def add_node(self, cpus: int = 2) -> Node:
+        """One more node."""
         assert self._nodes is not None
-        return self._nodes.start(cpus=1, environment={"PYTHONPATH": str(_ROOT)})
+        return self._nodes.start(cpus=cpus, environment={"PYTHONPATH": str(_ROOT)})
 
     def lose_cluster(self) -> None:
         """Kill all nodes at once."""
