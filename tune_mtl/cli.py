@@ -207,7 +207,7 @@ def search(
     cpus_per_trial: Annotated[str | None, typer.Option(metavar="NUMBER", help="Also its threads. Default 1.")] = None,
     gpus_per_trial: Annotated[str | None, typer.Option(metavar="NUMBER", help="Fractions share a GPU.")] = None,
     address: Annotated[str | None, typer.Option(help="Of a Ray cluster. Default: a local one.")] = None,
-    storage: Annotated[str | None, typer.Option(help="Folder or URI that all nodes share.")] = None,
+    storage: Annotated[str | None, typer.Option(help="A folder that all nodes share.")] = None,
     tracking_uri: Annotated[str | None, typer.Option(help="The MLflow store. Default: mlflow.db in ./runs.")] = None,
     data: Annotated[Path | None, typer.Option(help=_DATA)] = None,
     warm_start: Annotated[

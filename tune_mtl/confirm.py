@@ -13,6 +13,7 @@ from tune_mtl.report.evidence import Evidence
 from tune_mtl.report.write import Report, write_report
 from tune_mtl.searching.alone import alone_in
 from tune_mtl.searching.cluster import Cluster, logged_to
+from tune_mtl.searching.doctor import require_healthy
 from tune_mtl.searching.halving import FairHalving
 from tune_mtl.searching.manage import saved_settings
 from tune_mtl.searching.plan import Plan
@@ -61,6 +62,7 @@ def confirm(
     reachable(plan.tracking_uri)
     own = ":" in settings.problem
     with Cluster(settings, own_module=own), alone_in(plan.folder), logged_to(plan.folder / LOG):
+        require_healthy(plan)
         if not confirm_search(plan, seeds):
             return None
     return write_report(name, tracking_uri=plan.tracking_uri)

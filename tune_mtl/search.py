@@ -141,7 +141,7 @@ def search(
         concurrency: Trials at once; default: as many as fit.
         cpus_per_trial, gpus_per_trial: Resources; a trial uses as many threads as it has CPUs. Fractions share a GPU.
         address: Of a Ray cluster; default: a local one, started and stopped with the search.
-        storage: Folder or URI that all nodes share; default: ``ray`` in the home.
+        storage: A folder that all nodes share; default: ``ray`` in the home.
         tracking_uri: The MLflow store; default: ``MLFLOW_TRACKING_URI``, else ``mlflow.db`` in the home.
         warm_start: The name of an earlier search on the same problem, from whose trials the searcher learns first.
         confirm: On how many fresh seeds the best config of each strategy is trained again, in full, and tested;

@@ -5,13 +5,14 @@ import re
 from typing import Any
 
 HIDDEN = "***"
-_CREDENTIALS = re.compile(r"(?<=://)[^/\s@'\"]*(?:@[^/\s@'\"]*)*@")
+_CREDENTIALS = re.compile(r"(?<!sqlite)(?<!file)://[^\s'\"]*@")
+"""Up to the last ``@``: a password may hold anything. Addresses of files have none."""
 _IN_QUERY = re.compile(r"(?i)([?&;](?:[a-z_]*password|passwd|pwd|token|secret|[a-z_]*key)=)[^&;\s'\"]+")
 
 
 def without_secrets(text: str) -> str:
     """``text`` with ``***`` for the user names, passwords and tokens of all addresses in it."""
-    return _IN_QUERY.sub(rf"\1{HIDDEN}", _CREDENTIALS.sub(f"{HIDDEN}@", text))
+    return _IN_QUERY.sub(rf"\1{HIDDEN}", _CREDENTIALS.sub(f"://{HIDDEN}@", text))
 
 
 def had_secrets(text: str) -> bool:

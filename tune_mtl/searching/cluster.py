@@ -42,7 +42,7 @@ class Cluster:
                 ray.init(address, runtime_env=_shipped(Path.cwd()) if self._own_module else None, **quiet)
         except (ConnectionError, RuntimeError, ValueError, RayError) as error:
             where = address or "the local machine"
-            raise UserError(f"Ray at {where} cannot be used: {str(error).splitlines()[0]}") from None
+            raise UserError(f"Ray at {where} cannot be used: {' '.join(str(error).split())}") from None
         self._ours = True
 
     def __exit__(self, *_: object) -> None:

@@ -13,7 +13,7 @@ from tune_mtl.searching.nodes import Case, alive, check_driver, check_nodes
 from tune_mtl.searching.plan import Plan, check_storage
 from tune_mtl.searching.settings import Settings
 from tune_mtl.searching.verdicts import DRIVER, Check
-from tune_mtl.tracking.store import searches_folder
+from tune_mtl.tracking.store import storage_folder
 from tune_mtl.tracking.store import tracking_uri as store_uri
 
 logger = logging.getLogger(__name__)
@@ -99,7 +99,7 @@ def _no_ray(error: UserError) -> Check:
 
 def _storage(given: str | None) -> Path:
     check_storage(given)
-    return searches_folder() if given is None else Path(given.removeprefix("file://")).absolute()
+    return storage_folder(given)
 
 
 def _command(settings: Settings, sets: tuple[PreparedSet, ...]) -> str:

@@ -23,7 +23,7 @@ from tune_mtl.tracking.store import (
     client,
     reachable,
     report_folder,
-    searches_folder,
+    storage_folder,
     tracking_uri,
 )
 from tune_mtl.training.trial import read_json
@@ -66,7 +66,7 @@ def saved_settings(
     Raises:
         UserError: if there is no such search, or it needs a password that is not given.
     """
-    folder = _folder(check_name(name), storage)
+    folder = storage_folder(storage) / check_name(name)
     if (folder / names.SETTINGS_FILE).exists():
         saved = read_json(folder / names.SETTINGS_FILE)
     else:
@@ -85,10 +85,6 @@ def saved_settings(
     return build(Settings, saved)
 
 
-def _folder(name: str, storage: str | None) -> Path:
-    return (searches_folder() if storage is None else Path(storage.removeprefix("file://"))) / name
-
-
 def remove(name: str, given_uri: str | None = None) -> int:
     """Delete the runs of a search, its folder and its report; returns how many runs.
 
@@ -97,7 +93,7 @@ def remove(name: str, given_uri: str | None = None) -> int:
     """
     _, of, parent = find_search(check_name(name), given_uri)
     storage = saved_settings(name, tracking_uri=given_uri).storage
-    folder = _folder(name, storage)
+    folder = storage_folder(storage) / name
     if folder.exists():
         with alone_in(folder):
             pass

@@ -24,7 +24,7 @@ from tune_mtl.searching.suggest import interleaved_grid
 from tune_mtl.strategies.info import count
 from tune_mtl.strategies.make import make_strategy
 from tune_mtl.strategies.registry import strategy_info
-from tune_mtl.tracking.store import check_name, searches_folder, tracking_uri
+from tune_mtl.tracking.store import check_name, storage_folder, tracking_uri
 from tune_mtl.training.config import Config, resolve
 from tune_mtl.training.trainer import Diverged, Trainer, check_metric
 
@@ -129,8 +129,7 @@ class Plan:
     @property
     def storage(self) -> str:
         """The folder that holds the search's folder."""
-        given = self.settings.storage
-        return str(searches_folder() if given is None else Path(given.removeprefix("file://")).absolute())
+        return str(storage_folder(self.settings.storage))
 
     @property
     def folder(self) -> Path:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from tune_mtl.core.errors import UserError
+from tune_mtl.core.secrets import without_secrets
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -24,6 +25,11 @@ def home() -> Path:
 def searches_folder() -> Path:
     """Where each search has a folder of its name."""
     return home() / "ray"
+
+
+def storage_folder(given: str | None) -> Path:
+    """Where searches have their folders: ``given`` (a path, or ``file:///...``), else in the home."""
+    return searches_folder() if given is None else Path(given.removeprefix("file://")).absolute()
 
 
 def report_folder(name: str) -> Path:
@@ -68,7 +74,10 @@ def reachable(uri: str) -> None:
             except OSError as error:
                 raise UserError(f"tracking store {uri} cannot be made: {error.strerror}.") from None
         return
-    port = parts.port or (443 if parts.scheme == "https" else 80)
+    try:
+        port = parts.port or (443 if parts.scheme == "https" else 80)
+    except ValueError:  # its message quotes what may be a part of a password
+        raise UserError(f"tracking server {without_secrets(uri)} is no address: SCHEME://HOST:PORT.") from None
     try:
         socket.create_connection((parts.hostname or "", port), timeout=_REACH_SECONDS).close()
     except OSError as error:
