@@ -141,6 +141,15 @@ def test_names_that_are_paths_are_refused_before_anything_is_touched(words, run,
     assert everything(tmp_path) == before
 
 
+@pytest.mark.slow
+def test_an_earlier_search_that_cannot_be_is_refused_before_anything_is_made(run, tmp_path):
+    for earlier in ("../x", "nothing"):
+        code, said = run("search", "multidigits", "--name", "new", "--warm-start", earlier)
+        assert (code, said.count("\n")) == (2, 1), said
+        assert earlier in said
+    assert not (tmp_path / "home" / "ray" / "new" / names.SETTINGS_FILE).exists()
+
+
 @pytest.fixture
 def foreign():
     """A search in the store by somebody who wishes us ill: paths and markup wherever the store takes them."""
