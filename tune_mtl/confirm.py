@@ -101,7 +101,8 @@ def _record(plan: Plan, tracker: Tracker, evidence: Evidence, run: Callable[[], 
     ending = run()
     tracker.flush()
     table = trials(plan.settings.name, tracking_uri=plan.tracking_uri, kind="confirm")
-    tracker.close(complete=ending.complete, tags={names.COMMON_LR: repr(evidence.common_lr)}, table=table)
+    common = {} if evidence.common_lr is None else {names.COMMON_LR: repr(evidence.common_lr)}
+    tracker.close(complete=ending.complete, tags=common, table=table)
     ending.raise_failure()
     return ending.complete
 
