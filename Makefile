@@ -29,7 +29,7 @@ test: lint  ## lint, then every test
 	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 torture: setup  ## the figures of docs/reliability.md: faults of all kinds at random moments, for about an hour
-	$(BIN)/python -m tests.faults.torture --faults 33 --out runs/torture.md
+	$(BIN)/python -m tests.faults.torture --faults 39 --out runs/torture.md
 
 bench: setup  ## the figures of docs/benchmarks.md
 	$(BIN)/python benchmarks/step_overhead.py

@@ -57,6 +57,16 @@ def worker_killed(search: Search, chance: Random) -> str:
     return f"{moment}, worker {worker.pid}"
 
 
+def worker_killed_while_saving(search: Search, chance: Random) -> str:
+    """SIGKILL to a worker while it puts a checkpoint into the storage: a part of one is left there."""
+    moment = _moment(search, chance, latest=8)
+    _next_checkpoint(search)
+    workers = search.world.trial_workers()
+    for worker in workers:
+        worker.kill()
+    return f"{moment}, at the next checkpoint, {len(workers)} workers"
+
+
 def node_killed(search: Search, chance: Random) -> str:
     """All processes of a node that trains trials; another node joins some seconds later."""
     moment = _moment(search, chance)
@@ -131,10 +141,23 @@ def driver_killed_in_snapshot(search: Search, chance: Random) -> str:
 def driver_killed_while_saving(search: Search, chance: Random) -> str:
     """SIGKILL to the driver while a trial replaces its checkpoint with the best weights."""
     moment = _moment(search, chance, latest=8)
-    before = set(search.folder.glob("trial_*/checkpoint_*"))
-    search.wait_for(lambda: not before.issuperset(search.folder.glob("trial_*/checkpoint_*")), pause=0.0)
+    _next_checkpoint(search)
     search.driver.kill()
     return f"{moment}, at the next checkpoint"
+
+
+def _next_checkpoint(search: Search) -> None:
+    """Wait until the next one begins to appear."""
+    before = set(search.folder.glob("trial_*/checkpoint_*"))
+    search.wait_for(lambda: not before.issuperset(search.folder.glob("trial_*/checkpoint_*")), pause=0.0)
+
+
+def driver_terminated(search: Search, chance: Random) -> str:
+    """SIGTERM to the driver: what a batch system or Kubernetes sends first."""
+    moment = _moment(search, chance)
+    search.driver.process.terminate()
+    search.driver.wait(60)
+    return moment
 
 
 def driver_killed_confirming(search: Search, chance: Random) -> str:
@@ -171,6 +194,7 @@ def ctrl_c(search: Search, chance: Random) -> str:
 
 KINDS: dict[str, Kind] = {
     "worker_killed": Kind("the process that trains a trial is killed", worker_killed),
+    "worker_killed_while_saving": Kind("it is killed while it saves a checkpoint", worker_killed_while_saving),
     "node_killed": Kind("a node is lost; another joins later", node_killed, ("cluster",)),
     "disk_full": Kind("the storage's disk is full for seconds", disk_full, small_disk=True),
     "server_down": Kind("the tracking server is down for seconds", server_down),
@@ -180,6 +204,7 @@ KINDS: dict[str, Kind] = {
     "driver_killed_while_saving": Kind(
         "the driver is killed while a trial's best weights are replaced", driver_killed_while_saving
     ),
+    "driver_terminated": Kind("the driver is terminated (SIGTERM)", driver_terminated),
     "driver_killed_confirming": Kind("the driver is killed during confirmation", driver_killed_confirming, confirm=1),
     "head_lost": Kind("the whole cluster is lost; a new one takes over", head_lost, ("cluster",)),
     "ctrl_c": Kind("Ctrl-C", ctrl_c),

@@ -54,8 +54,8 @@ class Alone:
 
 
 @pytest.fixture(scope="module")
-def world() -> Iterator[World]:
-    with World() as world:
+def world(tmp_path_factory) -> Iterator[World]:
+    with World(tmp_path_factory.mktemp("world")) as world:
         yield world
 
 
@@ -74,7 +74,7 @@ def on_a_cluster(world: World, measured: Event) -> Clustered:
     server.start(wait=False)
     world.start_cluster(nodes=3)
     server.wait()
-    asked = Asked(name="clustered", samples=4, epochs=8, pace=1.0, confirm=1, seed=5)
+    asked = Asked(name="clustered", samples=4, pace=0.8, strategies=("io",), confirm=1, seed=5)
     seen = Clustered(Search(world, asked, server, world.storage, clustered=True), time.time())
     search = seen.search.start()
     lose_a_busy_node(seen)
@@ -83,7 +83,7 @@ def on_a_cluster(world: World, measured: Event) -> Clustered:
     kinds.worker_killed(search, Soon())
     search.driver.kill()
     world.lose_cluster()
-    world.start_cluster(nodes=2)
+    world.start_cluster(nodes=1)
     search.resume()
     kinds.driver_killed_confirming(search, Soon())
     search.bring_to_end()
@@ -103,12 +103,12 @@ def lose_a_busy_node(seen: Clustered) -> None:
 
 def alone(world: World, measured: Event) -> Alone:
     """The disk is full; the driver is killed in a snapshot, then in a save, then interrupted; the server is lost."""
-    measured.wait()  # how soon a node's trials go on is not to depend on us
     server = world.server("alone")
     server.start()
     asked = Asked(name="alone", samples=8, pace=0.5, concurrency=1, seed=3)
     peace = Search(world, replace(asked, name="peace", pace=0.0), server, world.storage).start()
     peace.bring_to_end(attempts=0)
+    measured.wait()  # how soon a lost node's trials go on is not to depend on us
     try:
         storage, full = world.small_disk("alone"), True
     except PermissionError:

@@ -4,6 +4,7 @@
 """
 
 import argparse
+import shutil
 import sys
 import time
 import traceback
@@ -36,11 +37,14 @@ def main(words: list[str]) -> int:
         if given.outage:
             long.append(tormentor.long(without_server, given.outage))
         left = tormentor.world.orphans_after(_ORPHANS_SECONDS)
-    say(f"processes left: {left or 'none'}; everything is in {tormentor.world.folder}")
+    held = not left and all(each.held for each in (*faults, *long))
+    say(f"processes left: {left or 'none'}; {'all held' if held else f'see {tormentor.world.folder}'}")
+    if held and given.folder is None:
+        shutil.rmtree(tormentor.world.folder, ignore_errors=True)
     if given.out is not None:
         given.out.parent.mkdir(parents=True, exist_ok=True)
         given.out.write_text(markdown(faults, long, given.seed))
-    return int(bool(left) or not all(each.held for each in (*faults, *long)))
+    return int(not held)
 
 
 def _arguments(words: list[str]) -> argparse.Namespace:
@@ -51,7 +55,7 @@ def _arguments(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--kills", type=int, default=10, help="of the one search that is killed again and again")
     parser.add_argument("--outage", type=float, default=60.0, help="seconds without the tracking server")
     parser.add_argument("--out", type=Path, help="a Markdown file for the figures")
-    parser.add_argument("--folder", type=Path, help="a new folder to work in; default: in the temporary one")
+    parser.add_argument("--folder", type=Path, help="a new folder to work in; default: one that goes if all held")
     return parser.parse_args(words)
 
 

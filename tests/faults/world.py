@@ -131,10 +131,10 @@ class World:
         return [] if self._nodes is None else [node for node in self._nodes.nodes if node.process.poll() is None]
 
     def start_cluster(self, *, nodes: int = 3) -> None:
-        """A new cluster of ``nodes``, each with an address of its own; no trial runs on the head."""
+        """A new cluster of ``nodes``, each with an address of its own; no trial runs on a head that has others."""
         self._nodes = Nodes()
         for number in range(nodes):  # one after the other: two at once would take the same name for their sockets
-            self.add_node(cpus=2 if number else 0)
+            self.add_node(cpus=2 if number or nodes == 1 else 0)
 
     def add_node(self, cpus: int = 2) -> Node:
         """One more node."""
