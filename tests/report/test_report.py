@@ -1,19 +1,25 @@
 """Reports of searches whose numbers are made up: what is written, and what it says is missing."""
 
+import ast
 import csv
 import json
+import shlex
 import shutil
 import subprocess
 import sys
 
 import pytest
+from typer.main import get_command
 
 import tune_mtl
 from tests.report.stories import Story, text_of, usual
 from tune_mtl import UserError
-from tune_mtl.cli import main
+from tune_mtl.cli import app, main
+from tune_mtl.report.claims import Findings
+from tune_mtl.report.command import search_command
 from tune_mtl.report.evidence import Evidence
-from tune_mtl.report.write import search_command, write_report
+from tune_mtl.report.results import Results
+from tune_mtl.report.write import tables_of, write_report
 from tune_mtl.tracking import names
 
 
@@ -103,7 +109,10 @@ def all_failed(story):
         (one_seed, ["One seed only", "One seed: no test is possible"]),
         (all_diverged, ["No trial has ended well", "No trial of sus, io ended well (diverged)", "Nothing to draw yet"]),
         (missing_metric, ["Not defined for every strategy: sum/mae"]),
-        (still_running, ["1 of 6 trials have ended", "No trial of io ended well (running)"]),
+        (
+            still_running,
+            ["1 of 6 trials have ended", "tune-mtl resume made goes on", "No trial of io ended well (running)"],
+        ),
         (nothing_yet, ["No trial has ended well", "The search is still running"]),
         (all_failed, ["(failed)"]),
     ],
@@ -146,7 +155,7 @@ def test_names_and_places_are_checked(home, tmp_path):
         tune_mtl.report("../x")
     usual().end()
     (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match=r"cannot be written to .*file.*--out"):
+    with pytest.raises(UserError, match=r"cannot be written to .*file.*another --out"):
         tune_mtl.report("made", out=tmp_path / "file")
 
 
@@ -162,6 +171,34 @@ def test_the_command_repeats_the_search_and_hides_places(home):
     expected = "tune-mtl search made --strategies sus,io --samples 4 --lr 1e-3:1e-1 --set model_width=3 --confirm 2"
     assert sorted(search_command(evidence).split()) == sorted(expected.split())
     assert "secret" not in write_report("made").page.read_text()
+
+
+def test_the_command_has_flags_that_exist(home):
+    asked = {
+        "problem": "made", "name": "made", "space": "paper", "strategies": ["sus", "io"], "lr": "1e-3,1e-2",
+        "groups": "2",
+        "fixed": {"model_width": 3, "optimizer": "sgd"}, "scheduler": "asha", "samples": 4, "budget": "seconds",
+        "max_seconds": 2.5, "metric": "val/loss:min", "time_budget": 60.0, "concurrency": 2, "cpus_per_trial": 2.0,
+        "seed": 3, "confirm": 0, "warm_start": "earlier",
+    }  # fmt: skip
+    words = shlex.split(search_command(Evidence.read(Story(settings=asked).end())))
+    flags = {option for parameter in get_command(app).commands["search"].params for option in parameter.opts}
+    assert {word for word in words if word.startswith("--")} <= flags
+    assert words[:3] == ["tune-mtl", "search", "made"]
+    for pair in ("--max-seconds 2.5", "--confirm 0", "--scheduler asha", '--set optimizer="sgd"'):
+        assert pair in " ".join(words)
+
+
+def test_seeds_of_ones_own_are_said_in_python(home):
+    story = Story(settings={"strategies": ["sus"], "algorithm": "grid", "seeds": [3, 5]})
+    said = search_command(Evidence.read(story.end()))
+    *_, program = shlex.split(said)
+    call = ast.parse(program).body[1].value
+    assert {keyword.arg: ast.literal_eval(keyword.value) for keyword in call.keywords} == {
+        "strategies": ["sus"],
+        "algorithm": "grid",
+        "seeds": [3, 5],
+    }
 
 
 @pytest.mark.skipif(
@@ -202,7 +239,8 @@ def test_many_tasks_stand_in_rows(home):
     story = Story(tasks=tasks, metrics={"loss": "min", **modes})
     for strategy in ("sus", "io"):
         story.trial(strategy, 0.5, extra=measured)
-    tables = {table.key: table for table in tune_mtl.report(story.end()).tables["made"]}
+    evidence = Evidence.read(story.end())
+    tables = {table.key: table for table in tables_of(Findings(evidence, Results.of(evidence)))}
     assert tables["quality"].header[:3] == ["strategy", "loss ↓", "average rank ↓"]
     assert "task_0/accuracy ↑" not in tables["quality"].header
     assert [row[0].text for row in tables["tasks"].rows] == [f"{task}/accuracy ↑" for task in tasks]

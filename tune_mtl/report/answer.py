@@ -11,6 +11,9 @@ from tune_mtl.report.results import Results, equal_updates, seeds_text
 from tune_mtl.report.statistics import ALPHA, Difference, Sample, difference, holm, welch
 from tune_mtl.tracking import names
 
+_FEW = 6
+"""Up to so many strategies are named in the sentence."""
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -81,7 +84,8 @@ def answer(evidence: Evidence, results: Results) -> Answer:
     groups = results.runs[best][0].groups
     with_groups = "" if groups is None else f" with {groups} group{'s' if groups > 1 else ''}"
     tried = len(evidence.strategies) > 1
-    among = f"of {', '.join(results.runs)}" if others else "no other has results" if tried else "no other was tried"
+    every = ", ".join(results.runs) if len(results.runs) <= _FEW else f"{len(results.runs)} strategies"
+    among = f"of {every}" if others else "no other has results" if tried else "no other was tried"
     winner = f"{best}{with_groups} at learning rate {number(float(config['lr']))}"
     quality = evidence.quality
     samples = {name: results.values(name, quality) for name in results.runs}
@@ -120,8 +124,9 @@ def _told_apart(results: Results, against: _Against) -> list[str]:
     how_far = "on one seed" if gap is None else _apart(gap, against.p_values[following])
     said = [f"Next is {results.label(following)}, {how_far}."]
     told = [name for name, p in against.p_values.items() if p < ALPHA]
-    whom = "every other strategy" if not against.alike and not against.untested else ", ".join(told) or "none of them"
-    said.append(f"The difference to {whom} is significant at level {ALPHA:g} (Welch, Holm-corrected).")
+    whom = "every other strategy" if not against.alike and not against.untested else ", ".join(told)
+    which = f"The difference to {whom}" if told else "No difference"
+    said.append(f"{which} is significant at level {ALPHA:g} (Welch, Holm-corrected).")
     if against.untested:
         said.append(f"Too few results to compare with: {', '.join(against.untested)}.")
     return said

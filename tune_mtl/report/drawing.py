@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 
 from tune_mtl.strategies.registry import registry
 
@@ -105,10 +105,10 @@ def style() -> Iterator[None]:
 
 
 def new_figure(
-    rows: int = 1, columns: int = 1, *, height: float = 2.9, sharex: bool = False, sharey: bool = False
+    rows: int = 1, columns: int = 1, *, height: float = 2.6, sharex: bool = False, sharey: bool = False
 ) -> "tuple[Figure, list[Axes]]":
-    """A figure with a grid of axes, row by row; ``height`` is that of a row."""
-    figure = Figure(figsize=(WIDTH, height * rows))
+    """A figure with a grid of axes, row by row; ``height`` is that of a row, legends come on top of it."""
+    figure = Figure(figsize=(WIDTH, height * rows + 0.3))
     made = figure.subplots(rows, columns, squeeze=False, sharex=sharex, sharey=sharey)
     return figure, [axes for line in made for axes in line]
 
@@ -153,8 +153,20 @@ def legend_below(figure: Figure, *axes: "Axes") -> None:
         most = len(unique) if fits else max(1, _LEGEND_LETTERS // (max(map(len, unique)) + 7))
         rows = math.ceil(len(unique) / most)
         columns = math.ceil(len(unique) / rows)
-        figure.set_figheight(figure.get_figheight() + 0.18 * (rows - 1))
+        figure.set_figheight(figure.get_figheight() + 0.19 * (rows - 1))
         figure.legend(unique.values(), unique.keys(), loc="outside lower center", ncols=columns, columnspacing=1.4)
+
+
+def learning_rate_axis(axes: "Axes", label: str = "") -> None:
+    """A logarithmic axis; within one decade its ticks are written out, and they never touch."""
+    lines = [np.asarray(line.get_xdata(), dtype=float) for line in axes.get_lines()]
+    rates = np.concatenate([*lines, np.empty(0)])
+    axes.set(xscale="log", xlabel=label)
+    axes.xaxis.set_minor_formatter(NullFormatter())
+    if len(rates) and rates.max() < 10 * rates.min():
+        axes.set_xlim(rates.min() / 1.3, rates.max() * 1.3)
+        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
 
 
 def fit_values(places: "Sequence[Axes]", sign: int) -> None:
@@ -172,12 +184,13 @@ def fit_values(places: "Sequence[Axes]", sign: int) -> None:
         _logarithmic(places, float(values.min()), float(values.max()))
         limit = _FAR * float(np.median(values))
         if values.max() > limit:
-            _cut(places, float(values.min()) / 1.2, limit, "higher")
+            low = float(values.min())
+            _cut(places, low / _margin(low, limit), limit, "higher")
         return
     ordered = sign * values
     best, middle = float(ordered.min()), float(np.median(ordered))
     limit = middle + 3 * (middle - best)
-    if len(values) >= 4 and limit > best and ordered.max() > limit:
+    if len(values) >= 4 and ordered.max() - best > 2 * (limit - best) > 0:
         low, high = sorted((sign * (best - 0.05 * (limit - best)), sign * limit))
         _cut(places, low, high, "higher" if sign > 0 else "lower")
 
@@ -191,7 +204,12 @@ def _logarithmic(places: "Sequence[Axes]", low: float, high: float) -> None:
             place.yaxis.set_major_locator(LogLocator(subs=(1, 2, 3, 5) if decades < 1.5 else (1, 2, 5)))
             place.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
             place.yaxis.set_minor_locator(NullLocator())
-        place.set_ylim(low / 1.2, high * 1.15)
+        place.set_ylim(low / _margin(low, high), high * _margin(low, high))
+
+
+def _margin(low: float, high: float) -> float:
+    """The factor that leaves room at both ends of a logarithmic axis."""
+    return max(1.2, math.pow(high / low, 0.05))
 
 
 def _cut(places: "Sequence[Axes]", low: float, high: float, side: str) -> None:
@@ -221,13 +239,15 @@ def label_points(axes: "Axes", points: Sequence[tuple[float, float, str]]) -> No
     assert figure is not None
     figure.draw_without_rendering()
     unit = figure.dpi / 72  # sizes are in points, places in pixels
+    frame = _Box(*axes.get_window_extent().bounds)
     places = [tuple(axes.transData.transform((x, y))) for x, y, _ in points]
     taken = [_Box(x - 4 * unit, y - 4 * unit, 8 * unit, 8 * unit) for x, y in places]
     for (x, y, text), (left, low) in zip(points, places, strict=True):
         wide = 4.6 * len(text)
         sides = [(6.0, 2.0), (-6.0 - wide, 2.0), (6.0, -10.0), (-6.0 - wide, -10.0)]
         boxes = [_Box(left + right * unit, low + up * unit, wide * unit, 9 * unit) for right, up in sides]
-        chosen = next((index for index, box in enumerate(boxes) if not any(map(box.hits, taken))), 0)
+        free = (index for index, box in enumerate(boxes) if not any(map(box.hits, taken)) and box.within(frame))
+        chosen = next(free, 0)
         taken.append(boxes[chosen])
         axes.annotate(text, (x, y), textcoords="offset points", xytext=sides[chosen], fontsize=7.5)
 
@@ -244,6 +264,10 @@ class _Box:
         beside = abs(2 * (self.x - other.x) + self.wide - other.wide) >= self.wide + other.wide
         above = abs(2 * (self.y - other.y) + self.high - other.high) >= self.high + other.high
         return not (beside or above)
+
+    def within(self, frame: "_Box") -> bool:
+        """Whether it is to be seen whole, but for a little at the right, where there is room."""
+        return self.x >= frame.x and self.y >= frame.y and self.y + self.high <= frame.y + frame.high
 
 
 def short(name: str, most: int = 24) -> str:

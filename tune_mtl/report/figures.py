@@ -16,6 +16,7 @@ from tune_mtl.report.drawing import (
     Looks,
     band,
     fit_values,
+    learning_rate_axis,
     legend_below,
     looks,
     new_figure,
@@ -54,7 +55,8 @@ def learning_rates(evidence: Evidence, results: Results, styles: Looks) -> Drawi
     ]
     if not said:
         return None
-    axes.set(xscale="log", xlabel="learning rate", ylabel=f"validation {evidence.quality}")
+    axes.set_ylabel(f"validation {evidence.quality}")
+    learning_rate_axis(axes, "learning rate")
     fit_values([axes], evidence.sign)
     legend_below(figure, axes)
     return Drawing(
@@ -72,13 +74,14 @@ def task_learning_rates(evidence: Evidence, results: Results, styles: Looks) -> 
     if len(tasks) < 2:
         return None
     columns = 2 if len(tasks) <= 4 else 3
-    figure, axes = new_figure(math.ceil(len(tasks) / columns), columns, height=1.75)
+    figure, axes = new_figure(math.ceil(len(tasks) / columns), columns, height=1.6 if len(tasks) > columns else 2.3)
     drawn = False
     for task, place in zip(tasks, axes, strict=False):
         for strategy in _in_order(evidence, styles):
             metric = names.best_metric(f"val/loss/{task}")
             drawn |= bool(_against_lr(place, _of(evidence, strategy), metric, styles[strategy], strategy, evidence))
-        place.set(xscale="log", title=short(task, 24 if columns == 2 else 16))
+        place.set_title(short(task, 24 if columns == 2 else 16))
+        learning_rate_axis(place)
         fit_values([place], 1)
     for place in axes[len(tasks) :]:
         place.set_visible(False)
@@ -109,7 +112,7 @@ def group_counts(evidence: Evidence, results: Results, styles: Looks) -> Drawing
     if not grouped:
         return None
     every = sorted({count for strategy in grouped for count in tried[strategy]})
-    figure, axes = new_figure(math.ceil(len(grouped) / 2), min(2, len(grouped)), height=2.6, sharex=True, sharey=True)
+    figure, axes = new_figure(math.ceil(len(grouped) / 2), min(2, len(grouped)), height=2.3, sharex=True, sharey=True)
     for strategy, place in zip(grouped, axes, strict=False):
         for count in tried[strategy]:
             index = every.index(count)
@@ -117,7 +120,9 @@ def group_counts(evidence: Evidence, results: Results, styles: Looks) -> Drawing
             runs = [run for run in _of(evidence, strategy) if run.groups == count]
             label = f"{strategy}, {count} group{'s' if count > 1 else ''}"
             _against_lr(place, runs, metric, look, label, evidence)
-        place.set(xscale="log", title=strategy, xlabel="learning rate")
+        place.set_title(strategy)
+    for place in axes[: len(grouped)]:
+        learning_rate_axis(place, "learning rate")
     axes[0].set_ylabel(f"validation {evidence.quality}")
     for place in axes[len(grouped) :]:
         place.set_visible(False)
@@ -135,7 +140,7 @@ def group_counts(evidence: Evidence, results: Results, styles: Looks) -> Drawing
 
 def learning_curves(evidence: Evidence, results: Results, styles: Looks) -> Drawing | None:
     """The objective over epochs, and over updates."""
-    figure, axes = new_figure(1, 2, height=2.6, sharey=True)
+    figure, axes = new_figure(1, 2, height=2.3, sharey=True)
     said, several = [], False
     for strategy in (name for name in styles if name in results.runs):
         runs = results.runs[strategy]

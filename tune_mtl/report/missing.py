@@ -13,7 +13,10 @@ def gaps(evidence: Evidence, results: Results) -> list[str]:
     asked = evidence.facts.get("total")
     ended = sum(run.outcome not in ("running", "interrupted") for run in evidence.trials)
     if evidence.state == "running":
-        found.append(f"The search is still running, or was killed: {ended} of {asked or '?'} trials have ended.")
+        found.append(
+            f"The search is still running, or was killed: {ended} of {asked or '?'} trials have ended."
+            f" If it was killed, tune-mtl resume {evidence.name} goes on with it."
+        )
     elif evidence.state == "interrupted":
         found.append(f"The search was interrupted: tune-mtl resume {evidence.name} goes on with it.")
     elif asked is not None and ended < asked:
@@ -23,9 +26,13 @@ def gaps(evidence: Evidence, results: Results) -> list[str]:
         found.append(f"Confirmation is not complete: tune-mtl confirm {evidence.name} goes on with it.")
     found += _absent(evidence)
     if evidence.winners and not results.confirmed:
-        found.append(
-            f"Nothing is confirmed: these are the numbers by which the configs were selected, so they flatter."
+        how = (
             f" tune-mtl confirm {evidence.name} trains the winners on fresh seeds."
+            if evidence.state == "complete"
+            else ""
+        )
+        found.append(
+            f"Nothing is confirmed: these are the numbers by which the configs were selected, so they flatter.{how}"
         )
     elif results.runs and results.prefix != "test/":
         found.append("The problem has no test split: everything is on validation, on which epochs were selected.")

@@ -1,16 +1,15 @@
 """Writing a report: the page, its tables and figures as files, and all of it attached to the search's run."""
 
 import hashlib
-import json
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tune_mtl.core.errors import UserError
 from tune_mtl.report.answer import Answer, answer
 from tune_mtl.report.claims import Claim, Findings, check_claims, claims_table
+from tune_mtl.report.command import search_command
 from tune_mtl.report.evidence import Evidence
 from tune_mtl.report.results import Results
 from tune_mtl.report.tables import Table
@@ -86,7 +85,8 @@ def write_report(*searches: str, out: str | Path | None = None, tracking_uri: st
     try:
         written = _write_files(folder, sections, claims)
     except OSError as error:
-        raise UserError(f"the report cannot be written to {folder}: {error.strerror}. Give --out.") from None
+        other = "another " if out is not None else ""
+        raise UserError(f"the report cannot be written to {folder}: {error.strerror}. Give {other}--out.") from None
     for one in found:
         for path in written:
             place = Path(_ARTIFACTS if len(found) == 1 else _JOINT) / path.parent.relative_to(folder)
@@ -165,38 +165,3 @@ def _folder_name(searches: Sequence[str]) -> str:
     """Names the folder of a report; of several searches, one that no other set of them has."""
     joined = "+".join(searches)
     return joined if len(joined) <= 100 else f"{joined[:80]}+{hashlib.sha256(joined.encode()).hexdigest()[:8]}"
-
-
-_PRIVATE = ("name", "address", "storage", "tracking_uri", "report")
-"""What a command for others leaves out: places, and what may hold a password."""
-
-
-def search_command(evidence: Evidence) -> str:
-    """The command line that repeats a search; places are left out."""
-    words = ["tune-mtl", "search", evidence.problem]
-    defaults = {**_DEFAULTS, **(_PAPER_DEFAULTS if evidence.settings.get("space") == "paper" else {})}
-    for key, value in evidence.settings.items():
-        if key in (*_PRIVATE, "problem") or value in (None, "", [], {}) or value == defaults.get(key):
-            continue
-        if key == "fixed":
-            for name, setting in value.items():
-                words += ["--set", f"{name}={json.dumps(setting)}"]
-        else:
-            words += [f"--{key.replace('_', '-')}", _text(value)]
-    return shlex.join(words)
-
-
-_DEFAULTS: dict[str, Any] = {
-    "space": "wide", "algorithm": "optuna", "scheduler": "asha", "balance": "strategy", "seed": 0, "cpus_per_trial": 1,
-    "gpus_per_trial": 0, "budget": "epochs", "confirm": 0,
-}  # fmt: skip
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, list | tuple):
-        return ",".join(map(str, value))
-    return f"{value:g}" if isinstance(value, float) and float(f"{value:g}") == value else str(value)
-
-
-_PAPER_DEFAULTS: dict[str, Any] = {"algorithm": "grid", "scheduler": "none", "confirm": 3}
-"""What the space ``paper`` implies."""
