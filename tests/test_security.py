@@ -17,6 +17,7 @@ import torch
 import tune_mtl
 from tests.report.conftest import empty_store, home  # noqa: F401 - a store for every test
 from tests.report.stories import FACTS, Story
+from tests.search.processes import fresh_environment
 from tests.toys import toy_problem
 from tests.tracking.postgres import free_port
 from trainables.base import MTLTrainable
@@ -186,6 +187,20 @@ def test_a_foreign_search_cannot_leave_its_report_or_put_markup_into_it(foreign,
         assert SCRIPT not in path.read_text()
 
 
+@pytest.mark.parametrize("held", ["nothing of ours", "another search"])
+def test_removing_a_foreign_search_removes_no_folder_that_is_not_its(held, tmp_path, run):
+    """The store says where a search's folder is: whoever writes there must not choose what is deleted here."""
+    mine = tmp_path / "elsewhere" / "foreign"
+    mine.mkdir(parents=True)
+    (mine / "precious").write_text("mine")
+    if held == "another search":
+        (mine / names.SETTINGS_FILE).write_text(json.dumps({"problem": "multidigits", "name": "mine"}))
+    places = {"storage": str(mine.parent), "address": None, "tracking_uri": None}
+    Story("foreign", settings=places).end()
+    run("rm", "foreign")
+    assert (mine / "precious").exists()
+
+
 def test_a_foreign_search_with_a_path_for_a_name_is_listed_and_nothing_else(run, tmp_path):
     Story("../../x").end()
     assert "../../x" in run("list")[1]
@@ -200,6 +215,8 @@ def test_a_foreign_search_with_a_path_for_a_name_is_listed_and_nothing_else(run,
 UNREACHABLE = [
     f"http://team:{SECRET}@127.0.0.1:9",
     f"https://team:{SECRET}@127.0.0.1:9",
+    f"postgresql://team:{SECRET}@127.0.0.1:9/mlflow",
+    f"nonsense://team:{SECRET}@127.0.0.1:9/mlflow",
 ]
 ON_A_STORE = [
     ["search", "multidigits", "--samples", "3"],
@@ -239,6 +256,32 @@ def listening(of: psutil.Process) -> set[str]:
 
 
 LOOPBACK = {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
+LOCAL_RAY = """
+import ray
+from tune_mtl.searching.cluster import Cluster
+from tune_mtl.searching.settings import Settings
+
+@ray.remote
+def work():
+    return "works"
+
+with Cluster(Settings(problem="x", name="x"), own_module=False):
+    print(ray.get(work.remote()), flush=True)
+    input()
+"""
+
+
+@pytest.mark.slow
+def test_our_own_ray_listens_to_this_machine_alone(tmp_path):
+    script = [sys.executable, "-c", LOCAL_RAY]
+    with subprocess.Popen(
+        script, env=fresh_environment(tmp_path), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout.readline() == "works\n"
+        found = listening(psutil.Process(process.pid))
+        process.communicate("\n", timeout=60)
+    assert found
+    assert found <= LOOPBACK
 
 
 @pytest.mark.slow

@@ -3,10 +3,13 @@
 import logging
 import os
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import ray
+from ray._private import ray_constants
 from ray.exceptions import RayError
 
 from tune_mtl.core.errors import UserError
@@ -36,7 +39,8 @@ class Cluster:
         address = self._settings.address
         try:
             if address is None:
-                ray.init("local", include_dashboard=False, _node_ip_address="127.0.0.1", **quiet)
+                with _loopback_only():
+                    ray.init("local", include_dashboard=False, _node_ip_address="127.0.0.1", **quiet)
             else:
                 _check_address(address)
                 ray.init(address, runtime_env=_shipped(Path.cwd()) if self._own_module else None, **quiet)
@@ -48,6 +52,17 @@ class Cluster:
     def __exit__(self, *_: object) -> None:
         if self._ours:
             ray.shutdown()
+
+
+@contextmanager
+def _loopback_only() -> Iterator[None]:
+    """Have Ray listen where it is told to: on Linux it replaces loopback by the machine's own address."""
+    before = ray_constants.ENABLE_RAY_CLUSTER
+    ray_constants.ENABLE_RAY_CLUSTER = False
+    try:
+        yield
+    finally:
+        ray_constants.ENABLE_RAY_CLUSTER = before
 
 
 def _shipped(folder: Path) -> dict[str, Any]:

@@ -6,8 +6,10 @@ import subprocess
 import sys
 import tempfile
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tune_mtl.best import BestTrial, all_searches, best, find_search
 from tune_mtl.core.errors import UserError
@@ -27,6 +29,10 @@ from tune_mtl.tracking.store import (
     tracking_uri,
 )
 from tune_mtl.training.trial import read_json
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
+    from mlflow.entities import Run
 
 
 @dataclass(frozen=True)
@@ -73,16 +79,44 @@ def saved_settings(
         _, of, parent = find_search(name, tracking_uri)
         with tempfile.TemporaryDirectory() as scratch:
             saved = read_json(Path(of.download_artifacts(parent.info.run_id, names.SETTINGS_FILE, scratch)))
+        place = storage_folder(saved.get("storage"))
+        if storage is None and not _ours(place / name):
+            raise UserError(
+                f"the tracking store says that search '{name}' is in {place}, which holds no such search of yours:"
+                " give --storage."
+            )
     given = {"address": address, "storage": storage, "tracking_uri": tracking_uri}
     saved |= {key: value for key, value in given.items() if value is not None}
-    if had_secrets(saved["tracking_uri"] or ""):
+    if had_secrets(saved.get("tracking_uri") or ""):
         saved["tracking_uri"] = os.environ.get("MLFLOW_TRACKING_URI") or saved["tracking_uri"]
     for key in given:
-        if had_secrets(saved[key] or ""):
+        if had_secrets(saved.get(key) or ""):
             raise UserError(
                 f"{key}={saved[key]} of search '{name}' needs what is never kept: give --{key.replace('_', '-')} again."
             )
     return build(Settings, saved)
+
+
+def _ours(folder: Path) -> bool:
+    """Whether ``folder`` holds the search of its name, kept there by this user.
+
+    Where a search is, its run in MLflow says; who else writes to that store must not choose what is unpickled or
+    removed here.
+    """
+    try:
+        kept = folder / names.SETTINGS_FILE
+        return kept.stat().st_uid == os.getuid() and read_json(kept, "name")["name"] == folder.name
+    except (OSError, UserError):
+        return False
+
+
+def _own_folder(name: str, of: "MlflowClient", parent: "Run") -> Path | None:
+    """The folder of a search: in the home, else where its run says; None if it is neither, or not ours."""
+    places = [storage_folder(None)]
+    with tempfile.TemporaryDirectory() as scratch, suppress(Exception):  # whatever a foreign artifact may hold
+        settings = read_json(Path(of.download_artifacts(parent.info.run_id, names.SETTINGS_FILE, scratch)))
+        places.append(storage_folder(settings["storage"]))
+    return next((place / name for place in places if _ours(place / name)), None)
 
 
 def remove(name: str, given_uri: str | None = None) -> int:
@@ -92,15 +126,15 @@ def remove(name: str, given_uri: str | None = None) -> int:
         UserError: if there is no such search, or it is running.
     """
     _, of, parent = find_search(check_name(name), given_uri)
-    storage = saved_settings(name, tracking_uri=given_uri).storage
-    folder = storage_folder(storage) / name
-    if folder.exists():
+    folder = _own_folder(name, of, parent)
+    if folder is not None:
         with alone_in(folder):
             pass
     runs = [parent, *(run for kind in names.KINDS for run in search_runs(of, [parent.info.experiment_id], name, kind))]
     for run in runs:
         of.delete_run(run.info.run_id)
-    shutil.rmtree(folder, ignore_errors=True)
+    if folder is not None:
+        shutil.rmtree(folder, ignore_errors=True)
     shutil.rmtree(report_folder(name), ignore_errors=True)
     return len(runs)
 
@@ -113,23 +147,13 @@ def serve(host: str, port: int, given_uri: str | None = None) -> int:
     reachable(uri)
     of = client(uri)
     print_address(host, port, {e.name: e.experiment_id for e in of.search_experiments()})
-    command = [
-        sys.executable,
-        "-m",
-        "mlflow",
-        "server",
-        "--backend-store-uri",
-        uri,
-        "--host",
-        host,
-        "--port",
-        str(port),
-    ]
+    command = [sys.executable, "-m", "mlflow", "server", "--host", host, "--port", str(port)]
     root = artifact_root(uri)
     if root is not None:
         command += ["--default-artifact-root", root]
     try:
-        return subprocess.run(command, env={**os.environ, "MLFLOW_TRACKING_URI": uri}).returncode
+        address = {"MLFLOW_TRACKING_URI": uri, "MLFLOW_BACKEND_STORE_URI": uri}  # arguments are for all to see
+        return subprocess.run(command, env={**os.environ, **address}).returncode
     except KeyboardInterrupt:
         return 0
 

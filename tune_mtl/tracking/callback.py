@@ -12,6 +12,7 @@ from ray.tune.experiment import Trial
 
 from trainables.base import OUTCOME, TRIAL
 from tune_mtl.core.errors import StoreLostError
+from tune_mtl.core.secrets import without_secrets
 from tune_mtl.tracking import names
 from tune_mtl.tracking.recorder import Recorder
 from tune_mtl.tracking.runs import SearchRuns
@@ -120,7 +121,7 @@ class Tracker(Callback):
         """Failed for good: its traceback is kept."""
         text = ""
         if trial.error_file:
-            text = Path(trial.error_file).read_text(errors="replace")
+            text = without_secrets(Path(trial.error_file).read_text(errors="replace"))
         ordinal = trial.config[TRIAL]
         self._recorder.submit("note", trial=ordinal, text=text or "no traceback", file="error.txt")
         cause = text.strip().splitlines()[-1][:250] if text.strip() else "unknown"

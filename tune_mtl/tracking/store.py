@@ -58,26 +58,37 @@ def tracking_uri(given: str | None = None) -> str:
     return f"sqlite:///{home() / 'mlflow.db'}"
 
 
+_PORTS = {"http": 80, "https": 443, "postgresql": 5432, "mysql": 3306, "mssql": 1433}
+"""Of the stores that are reached through the network."""
+
+
 def artifact_root(uri: str) -> str | None:
-    """Where a local store keeps artifacts; a server knows its own place."""
-    return (home() / "artifacts").as_uri() if uri.startswith("sqlite:") else None
+    """Where a store without a server keeps artifacts; a server knows its own place."""
+    return None if uri.startswith(("http://", "https://")) else (home() / "artifacts").as_uri()
 
 
 def reachable(uri: str) -> None:
-    """Refuse a tracking server that does not answer, in seconds and before anything starts."""
-    parts = urlsplit(uri)
-    if parts.scheme not in ("http", "https"):
-        if uri.startswith("sqlite:///"):
-            folder = Path(uri.removeprefix("sqlite:///")).parent
-            try:
-                folder.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise UserError(f"tracking store {uri} cannot be made: {error.strerror}.") from None
+    """Refuse a tracking store that cannot be, or does not answer, in seconds and before anything starts.
+
+    Raises:
+        UserError: in a line without what may be a password.
+    """
+    if uri.startswith("sqlite:///"):
+        folder = Path(uri.removeprefix("sqlite:///")).parent
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UserError(f"tracking store {uri} cannot be made: {error.strerror}.") from None
         return
+    parts, shown = urlsplit(uri), without_secrets(uri)
+    kind = parts.scheme.partition("+")[0]
+    if kind not in _PORTS:
+        known = ", ".join(f"{name}://" for name in ("sqlite", *_PORTS))
+        raise UserError(f"tracking store {shown} cannot be used: it must begin with one of {known}.")
     try:
-        port = parts.port or (443 if parts.scheme == "https" else 80)
+        port = parts.port or _PORTS[kind]
     except ValueError:  # its message quotes what may be a part of a password
-        raise UserError(f"tracking server {without_secrets(uri)} is no address: SCHEME://HOST:PORT.") from None
+        raise UserError(f"tracking store {shown} is no address: SCHEME://HOST:PORT.") from None
     try:
         socket.create_connection((parts.hostname or "", port), timeout=_REACH_SECONDS).close()
     except OSError as error:
@@ -100,7 +111,15 @@ def client(uri: str) -> "MlflowClient":
         logging.getLogger(name).setLevel(logging.ERROR)
     from mlflow import MlflowClient
 
-    return MlflowClient(tracking_uri=uri)
+    try:
+        return MlflowClient(tracking_uri=uri)
+    except ModuleNotFoundError as error:
+        raise UserError(f"tracking store {without_secrets(uri)} needs {error.name}: {_install(uri)}.") from None
+
+
+def _install(uri: str) -> str:
+    extra = 'pip install "tune-mtl[postgresql]"'
+    return extra if uri.startswith("postgresql") else "install SQLAlchemy's driver for it"
 
 
 def experiment_id(of: "MlflowClient", name: str, uri: str) -> str:
