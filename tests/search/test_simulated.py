@@ -1,0 +1,104 @@
+"""Many trials without processes: Ray's own controller and every part of ours, interrupted and resumed."""
+
+import json
+import zipfile
+from pathlib import Path
+
+import pytest
+import ray
+from ray.tune.experiment import Trial
+
+import tune_mtl
+from benchmarks.metering import CONTROLLER, Meter
+from benchmarks.scale import HALVING, LOGGER, SCREEN, SEARCHER, TRACKER, wrap_parts
+from benchmarks.simulated import simulated_actors
+from tests.search.records import check_records
+from tune_mtl.searching.snapshot import SNAPSHOT
+
+PROBLEM, TRIALS, AT_ONCE = "tests.trainables.fixtures:problem", 30, 5
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module", autouse=True)
+def home(tmp_path_factory):
+    ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False, _node_ip_address="127.0.0.1")
+    folder = tmp_path_factory.mktemp("home")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("TUNE_MTL_HOME", str(folder))
+        patched.delenv("MLFLOW_TRACKING_URI", raising=False)
+        yield folder
+    ray.shutdown()
+
+
+class Crash(Exception):
+    pass
+
+
+@pytest.fixture(scope="module")
+def crashed(home):
+    """A search that broke off after a while, and what was measured until then."""
+    seen = []
+
+    def tell(kind):
+        meter.tell(kind)
+        seen.append(kind)
+        if seen.count("train") > 70:
+            raise Crash
+
+    with Meter() as meter, simulated_actors(AT_ONCE, meter.elsewhere, tell), pytest.MonkeyPatch.context() as patched:
+        patched.setattr("tune_mtl.searching.snapshot._SECONDS", 0.0)
+        patched.setattr("tune_mtl.searching.snapshot._COST_SHARE", 0)
+        wrap_parts(meter)
+        with pytest.raises(Crash):
+            tune_mtl.search(
+                PROBLEM, name="many", samples=TRIALS, concurrency=AT_ONCE, max_epochs=12, seed=1, report=False
+            )
+    return home / "ray" / "many", seen, meter
+
+
+def test_a_snapshot_holds_what_a_resume_needs_and_little_else(crashed):
+    folder, _, _ = crashed
+    with zipfile.ZipFile(folder / SNAPSHOT) as archive:
+        [state] = [name for name in archive.namelist() if name.startswith("experiment_state")]
+        trials = json.loads(archive.read(state))["trial_data"]
+    assert max(len(trial) + len(run) for trial, run in trials) < 25_000
+    statuses = set()
+    for kept, run in trials:
+        trial = Trial.from_json_state(kept, stub=True)
+        trial.restore_run_metadata(run)
+        statuses.add(json.loads(kept)["status"])
+        if trial.status == Trial.TERMINATED:
+            assert trial.checkpoint is None
+        elif trial.checkpoint is not None:
+            assert Path(trial.checkpoint.path).is_dir()
+            assert len(trial.run_metadata.checkpoint_manager._checkpoint_results) == 1
+    assert statuses == {Trial.RUNNING, Trial.TERMINATED}
+
+
+def test_every_event_is_metered(crashed):
+    _, seen, meter = crashed
+    assert meter.count("train") == seen.count("train") - 1
+    assert set(meter.at_the_end("result", 50, "train")) == {CONTROLLER, HALVING, TRACKER, SCREEN, LOGGER, SEARCHER}
+    for event in ("start", "end"):
+        assert set(meter.at_the_end(event, 5, "start", "reset")) == {
+            CONTROLLER,
+            HALVING,
+            TRACKER,
+            SCREEN,
+            LOGGER,
+            SEARCHER,
+        }
+    assert len(meter.calls[SEARCHER]) >= seen.count("reset") + AT_ONCE
+
+
+def test_resumed_it_comes_to_one_run_per_trial(crashed):
+    folder, seen, _ = crashed
+    with simulated_actors(AT_ONCE, tell=seen.append):
+        result = tune_mtl.resume("many")
+    assert result.complete
+    assert result.counts.keys() >= {"completed", "stopped_early"}
+    check_records("many", TRIALS)
+    assert "restore" in seen
+    assert not list(folder.glob("trial_*/checkpoint_*"))
+    best = result.trials()["best/val/loss"].min()
+    assert result.best.value == best
