@@ -1,6 +1,7 @@
 """One fault of each kind, in real processes: two searches that go through everything, and one that is left in peace."""
 
 import itertools
+import subprocess
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -9,11 +10,14 @@ from random import Random
 from threading import Event
 
 import pytest
+from mlflow.entities import Run
 
 from tests.faults import kinds
-from tests.faults.checks import complaints, story
+from tests.faults.checks import Records, complaints, story
 from tests.faults.searches import Asked, Search
 from tests.faults.world import World
+from tune_mtl.tracking import names
+from tune_mtl.tracking.store import client
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
@@ -179,3 +183,32 @@ def test_no_process_is_left(world, stories):
     for told in stories:
         told.exception()
     assert world.orphans_after(ORPHANS_WITHIN) == []
+    subprocess.run(["sh", "-c", "sleep 60 & true"], check=True)  # would one be seen?
+    (orphan,) = world.orphans()
+    orphan.kill()
+
+
+def test_whatever_is_amiss_is_noticed(stories):
+    search = stories[1].result().undisturbed
+    records, server = Records(search), client(search.server.uri)
+    doubled, changed, lost, twin, *_ = (run.info.run_id for run in sorted(records.trials, key=trial_id))
+    server.log_metric(doubled, "val/loss/t0", 1.0, step=1)
+    server.log_metric(changed, "best/val/loss", 0.0)
+    server.delete_run(lost)
+    twins = {tag: value for tag, value in server.get_run(twin).data.tags.items() if tag.startswith("tune_mtl.")}
+    server.create_run(server.get_run(twin).info.experiment_id, tags=twins)
+    found = "\n".join(complaints(search))
+    for expected in (
+        "trial 0002 has 0 runs, not 1",
+        "a run of trial 0002 was deleted",
+        "trial 0003 has 2 runs, not 1",
+        f"trial 0000 (run {doubled}) has val/loss/t0 at epochs [1, 2, 3, 4, 5, 6, 1]",
+        f"trial 0001 (run {changed}) says best/val/loss=0.0",
+        "is RUNNING with outcome",
+        "best --recompute is trial 0001 at 0.0",
+    ):
+        assert expected in found
+
+
+def trial_id(run: Run) -> str:
+    return str(run.data.tags[names.TRIAL_ID])
