@@ -5,6 +5,7 @@
 
 import argparse
 import shutil
+import signal
 import sys
 import time
 import traceback
@@ -27,6 +28,7 @@ _ORPHANS_SECONDS = 90
 def main(words: list[str]) -> int:
     """Run what is asked for; 0 if everything held."""
     given = _arguments(words)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # then too, nothing is left
     chosen = given.only.split(",") if given.only else list(KINDS)
     tormentor = Tormentor(given.seed, World(given.folder))
     with tormentor.world:
