@@ -143,9 +143,13 @@ def test_several_searches_on_one_page(home, tmp_path):
     assert page.count("is best (of io, ius, sus)") == 2
     assert (tmp_path / "both" / "second" / "quality.csv").exists()
     assert "second: IUS and IO travel further" in page
-    again = tune_mtl.report("first", "first")
-    assert again.page.parent.name == "first"
-    assert list(again.answers) == ["first"]
+
+
+def test_a_search_named_twice_is_reported_once(home):
+    written = tune_mtl.report(Story().end(), "made")
+    assert written.page.parent.name == "made"
+    assert list(written.answers) == ["made"]
+    assert len(tune_mtl.paper_claims("made", "made")) == 6
 
 
 def test_names_and_places_are_checked(home, tmp_path):

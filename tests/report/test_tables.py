@@ -74,6 +74,7 @@ def test_columns_of_a_task_share_its_heading():
     assert r" &  & \multicolumn{2}{c}{sum} & \multicolumn{1}{c}{left} \\" in source
     assert r"\cmidrule(lr){3-4}\cmidrule(lr){5-5}" in source
     assert "$-$1.5" in source
+    assert "resizebox" not in source
     assert table.csv().startswith("strategy,loss,sum/mae,sum/rmse,left/accuracy\n")
 
 

@@ -94,6 +94,7 @@ class Drawing:
         metadata = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}.get(kind, {})
         with style():
             self.figure.savefig(written, format=kind, dpi=200, facecolor=facecolor, metadata=metadata)
+            self.figure.set_layout_engine("none")  # it is laid out by now: once is enough for all forms
         return written.getvalue()
 
 

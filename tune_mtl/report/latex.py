@@ -14,17 +14,20 @@ _SENTENCE = 40
 
 def latex(table: "Table") -> str:
     """A ``table`` environment; its first line names the packages that it needs."""
-    columns = list(zip(table.header, *table.texts, strict=True))
-    longest = [max(map(len, column)) for column in columns]
+    names = [name for _, found in table.headings for name in found]
+    columns = list(zip(names, *table.texts, strict=True))
+    longest = [max(map(_width, column)) for column in columns]
     paragraphs = [words and most > _SENTENCE for words, most in zip(table.words, longest, strict=True)]
     scaled = not any(paragraphs) and sum(longest) + 2 * len(longest) > _LINE_LETTERS
+    title = table.title if table.title.endswith("?") else f"{table.title}."
     lines = [
         f"% needs: \\usepackage{{booktabs{',graphicx' if scaled else ''}}}",
         r"\begin{table}",
         r"\centering",
-        rf"\caption{{{tex(' '.join([table.title + '.', *table.notes]))}}}",
+        rf"\caption{{{tex(' '.join([title, *table.notes]))}}}",
         rf"\label{{tab:{table.key}}}",
-        *([r"\resizebox{\linewidth}{!}{%"] if scaled else []),
+        r"\medskip",
+        *([r"\setlength{\tabcolsep}{4pt}", r"\resizebox{\linewidth}{!}{%"] if scaled else []),
         rf"\begin{{tabular}}{{{_columns(table, longest, paragraphs)}}}",
         r"\toprule",
         *_head(table),
@@ -40,7 +43,13 @@ def latex(table: "Table") -> str:
     return "\n".join(lines) + "\n"
 
 
-def _columns(table: "Table", longest: list[int], paragraphs: list[bool]) -> str:
+def _width(text: str) -> float:
+    """In letters; deviations are set smaller."""
+    value, _, deviation = text.partition(" ± ")
+    return len(value) + 0.75 * len(deviation) + 1.5 * bool(deviation)
+
+
+def _columns(table: "Table", longest: list[float], paragraphs: list[bool]) -> str:
     """Texts to the left, numbers to the right, sentences in what is left of the line."""
     short = sum(most + 2 for most, paragraph in zip(longest, paragraphs, strict=True) if not paragraph)
     share = max(0.4, 1 - short / _LINE_LETTERS) - 0.09
@@ -72,8 +81,10 @@ def _head(table: "Table") -> list[str]:
 
 def _cell(cell: "Cell", text: str, paragraph: bool) -> str:
     minus = not isinstance(cell.value, str) and text.startswith("-") and text != "-"
-    set_in = "$-$" + tex(text[1:]) if minus else tex(text)
+    value, _, deviation = text.removeprefix("-" if minus else "").partition(" ± ")
+    set_in = ("$-$" if minus else "") + tex(value)
     set_in = rf"\textbf{{{set_in}}}" if cell.strong else set_in
+    set_in += rf" {{\scriptsize$\pm$ {tex(deviation)}}}" if deviation else ""
     return rf"{{\raggedright {set_in}\par}}" if paragraph else set_in
 
 
