@@ -3,7 +3,6 @@
 import pickle
 from types import SimpleNamespace
 
-import pytest
 from hypothesis import given
 from hypothesis.strategies import floats, integers, lists
 from ray.tune.schedulers import TrialScheduler
@@ -61,12 +60,11 @@ def test_between_two_events_the_experiment_can_be_saved_and_an_ended_trial_makes
     controller = SimpleNamespace(get_live_trials=list)
     halving = make()
     halving.at_rest = lambda given, soon: asked.append((given is controller, soon))
-    trial = SimpleNamespace(trial_id="a", config={"strategy": "sus", TRIAL: "0000"})
+    trial = SimpleNamespace(trial_id="a", config={"strategy": "sus", TRIAL: "0000"}, status="ERROR")
     halving.on_trial_add(controller, trial)
     halving.on_trial_error(controller, trial)
     for _ in range(2):
-        with pytest.raises(AttributeError):
-            halving.choose_trial_to_run(controller)
+        assert halving.choose_trial_to_run(controller) is None
     assert asked == [(True, True), (True, False)]
     assert pickle.loads(pickle.dumps(halving)).at_rest is None
 
@@ -88,3 +86,20 @@ def test_a_time_budget_counts_what_was_spent_before_a_resume():
     assert not second.time_is_up
     RungKeeper(second).set_state(RungKeeper(first).get_state())
     assert second.time_is_up
+
+
+def test_first_come_first_served_and_who_comes_back_is_last():
+    halving, controller = make(), SimpleNamespace(get_live_trials=list)
+    trials = [
+        SimpleNamespace(trial_id=name, config={"strategy": "sus", TRIAL: name}, status="PENDING") for name in "abc"
+    ]
+    for trial in trials:
+        halving.on_trial_add(controller, trial)
+    assert halving.choose_trial_to_run(controller) is halving.choose_trial_to_run(controller) is trials[0]
+    trials[0].status = "RUNNING"
+    assert halving.choose_trial_to_run(controller) is trials[1]
+    trials[0].status = "PENDING"
+    halving.on_trial_add(controller, trials[0])
+    assert halving.choose_trial_to_run(controller) is trials[1]
+    trials[1].status = trials[2].status = "TERMINATED"
+    assert halving.choose_trial_to_run(controller) is trials[0]

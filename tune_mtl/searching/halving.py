@@ -63,11 +63,12 @@ class FairHalving(FIFOScheduler):
             for key in keys
         }
         self._ended = False
+        self._waiting: dict[str, Trial] = {}
         self.diary = Diary()
         self.at_rest: Callable[[TuneController, bool], None] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "at_rest": None}
+        return {**self.__dict__, "at_rest": None, "_waiting": {}}
 
     @property
     def time_is_up(self) -> bool:
@@ -84,6 +85,8 @@ class FairHalving(FIFOScheduler):
 
     def on_trial_add(self, tune_controller: "TuneController", trial: Trial) -> None:
         """A trial enters its strategy's bracket; again after a resume, where its rungs know it already."""
+        self._waiting.pop(trial.trial_id, None)
+        self._waiting[trial.trial_id] = trial  # at the end of the queue, also if it comes back
         scheduler = self._of(trial)
         if scheduler is not None and trial.trial_id not in scheduler._trial_info:
             scheduler.on_trial_add(tune_controller, trial)
@@ -141,7 +144,12 @@ class FairHalving(FIFOScheduler):
                     trial.init_local_path()  # Ray's results want a folder
                     tune_controller._schedule_trial_stop(trial)
             return None
-        return super().choose_trial_to_run(tune_controller)
+        while self._waiting:  # Ray's own way looks at all trials, ended ones too
+            first = next(iter(self._waiting.values()))
+            if first.status == Trial.PENDING:
+                return first
+            del self._waiting[first.trial_id]
+        return None
 
 
 class RungKeeper(Callback):
