@@ -105,13 +105,18 @@ def all_failed(story):
 @pytest.mark.parametrize(
     ("tell", "says"),
     [
-        (one_strategy, ["Only io was searched", "Nothing is confirmed"]),
-        (one_seed, ["One seed only", "One seed: no test is possible"]),
+        (one_strategy, ["Only io was searched", "Nothing is confirmed", "is best in the search (no other was tried)"]),
+        (one_seed, ["One seed only", "On 1 seed, on test.", "One seed: no test is possible"]),
         (all_diverged, ["No trial has ended well", "No trial of sus, io ended well (diverged)", "Nothing to draw yet"]),
         (missing_metric, ["Not defined for every strategy: sum/mae"]),
         (
             still_running,
-            ["1 of 6 trials have ended", "tune-mtl resume made goes on", "No trial of io ended well (running)"],
+            [
+                "1 of 6 trials have ended",
+                "is best so far",
+                "tune-mtl resume made goes on",
+                "No trial of io ended well (running)",
+            ],
         ),
         (nothing_yet, ["No trial has ended well", "The search is still running"]),
         (all_failed, ["(failed)"]),

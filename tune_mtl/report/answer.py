@@ -97,7 +97,7 @@ def answer(evidence: Evidence, results: Results) -> Answer:
     elif against.alike:
         verdict = f"is best on average ({among}), but not told apart from {' and '.join(against.alike)}."
     else:
-        verdict = f"is best ({among})."
+        verdict = f"is best{_as_far_as_known(evidence, results)} ({among})."
     reached = sample_text(Sample.of(samples[best]))
     where = (
         seeds_text(len(samples[best]), "fresh")
@@ -108,6 +108,12 @@ def answer(evidence: Evidence, results: Results) -> Answer:
     details += _told_apart(results, against)
     details += _at_equal_updates(results, best)
     return Answer(f"{winner} {verdict}", details, missing)
+
+
+def _as_far_as_known(evidence: Evidence, results: Results) -> str:
+    if results.confirmed:
+        return ""
+    return " in the search" if evidence.state == "complete" else " so far"
 
 
 def _listed(names_of: Sequence[str]) -> str:

@@ -46,8 +46,9 @@ def quality_table(results: Results) -> Table:
         else "One seed: no test is possible. Bold: the best."
     )
     judged = len(results.judged)
+    over = "Mean and standard deviation over" if results.seeds > 1 else "On"
     notes = [
-        f"Mean and standard deviation over {results.seeds_text}, on {results.split}.",
+        f"{over} {results.seeds_text}, on {results.split}.",
         tested,
         f"Average rank: over {judged} metric{'s' if judged > 1 else ''} of the tasks; equivalent results share the"
         " better rank.",
