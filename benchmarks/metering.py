@@ -1,5 +1,7 @@
 """What each part of a search's driver costs, event by event, while it runs."""
 
+import gc
+import threading
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
@@ -53,20 +55,37 @@ class Meter:
 
     Attributes:
         calls: By part, what each call of those that ``listed`` cost.
+        pauses: What each full run of Python's garbage collector cost, whichever thread set it off. They are rare, and
+            long where there are many trials: no mean of a few events tells what they come to.
     """
 
     def __init__(self) -> None:
         self.calls: dict[str, list[Cost]] = defaultdict(list)
+        self.pauses: list[Cost] = []
+        self._collecting: Cost | None = None
         self._steps: list[_Step] = []
         self._step = _Step()
         self._inside: list[Cost] = []
         self._patches = ExitStack()
 
     def __enter__(self) -> "Meter":
+        gc.callbacks.append(self._collected)
         return self
 
     def __exit__(self, *_: object) -> None:
+        gc.callbacks.remove(self._collected)
         self._patches.close()
+
+    def _collected(self, phase: str, info: dict[str, int]) -> None:
+        if info["generation"] < 2 or not self._inside:
+            return
+        if phase == "start":
+            self._collecting = now()
+        elif self._collecting is not None:
+            self.pauses.append(now() - self._collecting)
+            self._collecting = None
+            if threading.current_thread() is threading.main_thread():
+                self._inside[-1] += self.pauses[-1]
 
     def wrap(self, owner: Any, method: str, part: str, event: str = "", *, listed: bool = False) -> None:
         """Count the time in ``owner.method`` as ``part`` of ``event``; without one, of what the step is about."""

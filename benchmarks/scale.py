@@ -3,8 +3,9 @@
 Searcher, halving, tracking, screen, snapshots and Ray's own controller are those of every search; only the actors are
 simulated (``simulated.py``): they report at once, and their own work is not counted. Each size has a process of its
 own. Costs of events are means at the end of a run, when all trials are known: of the last 500 results, and of the last
-200 trials that started and ended. They are seconds of the driver's thread, so that a busy machine does not show; what
-waits for the disk is told by the clock too.
+200 trials that started and ended; full runs of Python's garbage collector, rare and long, are shared out over all
+results instead. They are seconds of the driver's thread, so that a busy machine shows less; what waits for the disk is
+told by the clock too. Searcher and snapshots are not in the sum, but beside it.
 
 Delivery to MLflow has its own thread and would take hours here: while the trials run, the store is one that takes no
 time; afterwards a real one is filled with all trials but the last 50, whose records are delivered to it as always.
@@ -139,14 +140,17 @@ def _driver(meter: Meter, whole: Cost, folder: Path) -> dict[str, Any]:
         "end": meter.at_the_end("end", TRIALS, *RESTART),
     }
     sums = {event: sum((parts[p] for p in parts if p not in aside), Cost()) for event, parts in by_event.items()}
-    each = sums["result"] + (sums["start"] + sums["end"]) / (results / starts)
+    collector = sum(meter.pauses, Cost()) / results
+    each = sums["result"] + (sums["start"] + sums["end"]) / (results / starts) + collector
     found: dict[str, Any] = {
         "results": results,
-        "**driver, per result, a trial's start and end shared out, ms**": 1000 * each.cpu,
+        "**driver, per result, with its share of a trial's start and end, ms**": 1000 * each.cpu,
         "the same by the clock, ms": 1000 * each.wall,
     }
     found |= {f"of a result: {part}, ms": 1000 * cost.cpu for part, cost in _sorted(by_event["result"], aside)}
     found |= {f"a trial's {event}, ms": 1000 * sums[event].cpu for event in ("start", "end")}
+    found["Python's garbage collector, per result of the whole run, ms"] = 1000 * collector.cpu
+    found["its longest pause, ms"] = 1000 * max((pause.cpu for pause in meter.pauses), default=0.0)
     taken, shares = meter.calls[SNAPSHOT], meter.shares()
     loop = sum(shares.values()) - shares[ELSEWHERE]
     return found | {
@@ -155,7 +159,7 @@ def _driver(meter: Meter, whole: Cost, folder: Path) -> dict[str, Any]:
         "snapshot by the clock, ms": 1000 * taken[-1].wall,
         "snapshots: share of the loop's time, %": 100 * shares[SNAPSHOT] / loop,
         "snapshot's size, MB": (folder / FILE).stat().st_size / 1e6,
-        "after the last trial, until Ray returns, s": whole.wall - sum(shares.values()),
+        "after the last trial, until Ray returns, s": whole.wall - sum(shares.values()) - collector.wall * results,
     }
 
 
@@ -292,8 +296,8 @@ def main() -> None:
     print("|---|" + "---|" * (len(sizes) + 1))
     for row in columns[0]:
         values = [column[row] for column in columns]
-        ratio = values[-1] / values[0] if values[0] else float("nan")
-        print(f"| {row} | {' | '.join(_figure(value) for value in values)} | {ratio:.1f} |")
+        ratio = f"{values[-1] / values[0]:.1f}" if values[0] else "-"
+        print(f"| {row} | {' | '.join(_figure(value) for value in values)} | {ratio} |")
 
 
 def _figure(value: float) -> str:
