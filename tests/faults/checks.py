@@ -32,6 +32,7 @@ def complaints(search: Search) -> list[str]:
         *records.every_run_is_exact_and_complete(),
         *records.best_is_the_best_ever_reported(),
         *records.confirmation_is_complete(),
+        *(f"{path} is left" for path in search.folder.rglob("*") if path.suffix in (".pt", ".partial")),
     ]
 
 

@@ -141,13 +141,13 @@ def epoch_of(search: Search, trial: str) -> int:
     return max((each.epoch for each in search.reported() if each.trial == trial), default=0)
 
 
-def test_trials_of_a_lost_node_continue_elsewhere_from_their_last_epoch(stories):
+def test_trials_of_a_lost_node_continue_elsewhere_from_their_last_checkpoint(stories):
     seen = stories[0].result()
     to_start = seen.search.reported()[0].at - seen.started_at
     assert seen.victims
     for trial, epoch in seen.victims.items():
         later = [each for each in seen.search.reported() if each.trial == trial and each.at > seen.lost_at]
-        assert later[0].epoch == epoch + 1
+        assert 1 < later[0].epoch <= epoch + 1, "not from the last checkpoint, of which every trial has one by then"
         assert later[0].at - seen.lost_at < max(WITHIN, to_start), "slower than the search's own start"
 
 
@@ -162,7 +162,7 @@ def test_training_does_not_wait_for_a_lost_tracking_server(stories):
     usual = max(later - earlier for earlier, later in itertools.pairwise(times) if later < down)
     meanwhile = [at for at in times if down <= at <= up]
     assert len(meanwhile) >= RESULTS_MEANWHILE
-    assert max(later - earlier for earlier, later in itertools.pairwise([down, *meanwhile])) <= usual
+    assert max(later - earlier for earlier, later in itertools.pairwise([down, *meanwhile])) <= 2 * usual + 2
 
 
 def test_a_search_killed_and_resumed_equals_one_that_never_was(stories):

@@ -135,13 +135,14 @@ class FairHalving(FIFOScheduler):
         if self.at_rest is not None:
             self.at_rest(tune_controller, self._ended)
             self._ended = False
-        if self._started is None:
+        live: list[Trial] = list(tune_controller.get_live_trials())  # type: ignore[no-untyped-call]
+        if self._started is None and any(trial.status == Trial.RUNNING for trial in live):
             self._started = time.monotonic()
         if self.time_is_up:
             tune_controller._search_alg.set_finished()  # type: ignore[no-untyped-call]
-            for trial in tune_controller.get_live_trials():  # type: ignore[no-untyped-call]
+            for trial in live:
                 if trial.status == Trial.PENDING:
-                    trial.init_local_path()  # Ray's results want a folder
+                    trial.init_local_path()  # type: ignore[no-untyped-call]  # Ray's results want a folder
                     tune_controller._schedule_trial_stop(trial)
             return None
         while self._waiting:  # Ray's own way looks at all trials, ended ones too
