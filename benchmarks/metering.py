@@ -15,6 +15,8 @@ ELSEWHERE = "elsewhere"
 CONTROLLER = "Ray's controller"
 _EVENTS = {"train": "result", "save": "result", "start": "start", "reset": "start", "stop": "end"}
 """A result is followed by its checkpoint: both are counted as its cost."""
+_ONE_EACH = {"result": ("train",), "start": ("start", "reset")}
+"""The steps of which each event has one; a trial ends in whatever step the controller stops it."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,10 @@ def now() -> Cost:
 class _Step:
     kind: str = "idle"
     costs: dict[tuple[str, str], Cost] = field(default_factory=lambda: defaultdict(Cost))
+
+
+def _is_one(step: _Step, event: str) -> bool:
+    return ("end", CONTROLLER) in step.costs if event == "end" else step.kind in _ONE_EACH[event]
 
 
 class Meter:
@@ -134,19 +140,19 @@ class Meter:
         """Time that is not the driver's."""
         return self.span(ELSEWHERE, ELSEWHERE)
 
-    def count(self, *kinds: str) -> int:
-        """Of steps."""
-        return sum(step.kind in kinds for step in self._steps)
+    def count(self, event: str) -> int:
+        """How many there were: results, starts or ends of trials."""
+        return sum(_is_one(step, event) for step in self._steps)
 
-    def at_the_end(self, event: str, last: int, *kinds: str) -> dict[str, Cost]:
-        """What ``event`` costs by part: the mean of the last ``last`` steps of ``kinds``, and all between them."""
+    def at_the_end(self, event: str, last: int) -> dict[str, Cost]:
+        """What ``event`` costs by part: the mean of the last ``last``, with what is done for them between."""
         found: dict[str, Cost] = defaultdict(Cost)
         seen = 0
         for step in reversed(self._steps):
             for (of, part), cost in step.costs.items():
                 if (of or _EVENTS.get(step.kind, step.kind)) == event:
                     found[part] += cost
-            seen += step.kind in kinds
+            seen += _is_one(step, event)
             if seen == last:
                 break
         return {part: cost / max(1, seen) for part, cost in found.items()}

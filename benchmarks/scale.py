@@ -34,7 +34,7 @@ from benchmarks.metering import CONTROLLER, ELSEWHERE, Cost, Meter, timed
 
 PROBLEM, NAME, EPOCHS = "multidigits", "scale", 12
 RESULTS, TRIALS, DELIVERED, SUGGESTIONS = 500, 200, 50, 10
-SEARCHER, SNAPSHOT, RESTART = "searcher", "snapshot", ("start", "reset")
+SEARCHER, SNAPSHOT = "searcher", "snapshot"
 HALVING, TRACKER, SCREEN, LOGGER = "halving", "tracker: to the spool", "screen", "Ray's JSON logger"
 
 
@@ -132,12 +132,12 @@ def _driver(meter: Meter, whole: Cost, folder: Path) -> dict[str, Any]:
     """Of the run itself."""
     from tune_mtl.searching.snapshot import SNAPSHOT as FILE
 
-    results, starts = meter.count("train"), meter.count(*RESTART)
+    results, starts = meter.count("result"), meter.count("start")
     aside = (SEARCHER, SNAPSHOT, ELSEWHERE)
     by_event = {
-        "result": meter.at_the_end("result", RESULTS, "train"),
-        "start": meter.at_the_end("start", TRIALS, *RESTART),
-        "end": meter.at_the_end("end", TRIALS, *RESTART),
+        "result": meter.at_the_end("result", RESULTS),
+        "start": meter.at_the_end("start", TRIALS),
+        "end": meter.at_the_end("end", TRIALS),
     }
     sums = {event: sum((parts[p] for p in parts if p not in aside), Cost()) for event, parts in by_event.items()}
     collector = sum(meter.pauses, Cost()) / results
