@@ -1,0 +1,10 @@
+"""One thread per test process: they run side by side, and more threads than cores wait for each other.
+
+Trials set their own number of threads. The variables must be there before torch is imported, and child processes
+inherit them.
+"""
+
+import os
+
+for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(variable, "1")
