@@ -21,7 +21,7 @@ from tests.search.processes import SLOW_PROBLEM, fresh_environment, reported
 from tests.search.records import check_records
 from tests.test_cli import tune_mtl as command
 from tests.toys import toy_problem
-from tests.training.test_trainer import timeless
+from tests.training.trainers import timeless
 from tune_mtl import UserError
 from tune_mtl.cli import main
 from tune_mtl.tracking import names

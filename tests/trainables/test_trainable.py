@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import trainables
-from tests.training.test_trainer import timeless
+from tests.training.trainers import timeless
 from trainables import MTLTrainable
 from tune_mtl import train
 from tune_mtl.strategies.registry import registry

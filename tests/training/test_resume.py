@@ -17,7 +17,7 @@ import pytest
 import torch
 
 from tests.toys import toy_problem
-from tests.training.test_trainer import Stop, timeless
+from tests.training.trainers import Stop, timeless
 from tune_mtl import Batch, Task, UserError, train
 from tune_mtl.training import checkpoint
 from tune_mtl.training.trial import RunFolder
