@@ -16,6 +16,7 @@ from tests.strategies.oracles import Moments
 from tests.toys import equal, make_batch, make_conv_model, make_model, make_tasks, run_options, weights
 from tune_mtl import MultiTaskModel, Task, UserError, make_strategy
 from tune_mtl.models.celeba_net import celeba_net
+from tune_mtl.strategies import jacobian
 from tune_mtl.strategies.mgda_ub import min_norm_weights
 from tune_mtl.strategies.mr import Road, initial_masks
 from tune_mtl.strategies.selective import clusters
@@ -348,6 +349,33 @@ def test_options_of_aggregators_reach_them():
         make_strategy("jd_constant", make_model(2), make_tasks(2), lr=LR, jd_constant_weights={"x": 1.0})
     with pytest.raises(UserError, match="needs 5 tasks"):
         make_strategy("jd_trimmedmean", make_model(4), make_tasks(4), lr=LR, jd_trimmedmean_trim_number=2)
+
+
+def test_memories_of_aggregators_are_bounded_and_saved_in_the_order_of_their_use(monkeypatch):
+    monkeypatch.setattr(jacobian, "_MEMORIES", 3)
+
+    def strategy():
+        return make_strategy("jd_gradvac", make_model(5), make_tasks(5), lr=LR)
+
+    def step(on, missing, seed):
+        present = {task: torch.full((6,), task not in missing) for task in ("t0", "t1", "t2", "t3", "t4")}
+        batch = make_batch(5, seed=seed)
+        on.step(batch.inputs, batch.targets, present)
+
+    whole, sets = strategy(), [(), ("t0",), ("t1",), ("t2",), ("t0",), ("t3",), (), ("t2",), ("t0",)]
+    for seed, missing in enumerate(sets):
+        step(whole, missing, seed)
+        assert len(whole._aggregators) <= 3
+        if seed == 5:
+            model, state = copy.deepcopy(whole.model.state_dict()), copy.deepcopy(whole.state_dict())
+            assert [len(tasks) for tasks, _ in state["aggregators"]] == [4, 4, 4]
+    again = strategy()
+    again.model.load_state_dict(model)
+    again.load_state_dict(state)
+    for seed, missing in list(enumerate(sets))[6:]:
+        step(again, missing, seed)
+    assert equal(weights(again.model), weights(whole.model))
+    assert list(again._aggregators) == list(whole._aggregators)
 
 
 def test_an_aggregator_without_enough_rows_sums_them():

@@ -86,6 +86,23 @@ def test_a_head_may_use_the_trunks_weights(name):
         torch.testing.assert_close(got, want)
 
 
+def test_single_task_networks_keep_tied_weights_tied():
+    model = make_model(3)
+    model.heads["t1"] = nn.Sequential(model.trunk[2], nn.Linear(7, 2).double())
+    strategy = make_strategy("stl", model, make_tasks(3), lr=LR)
+    for step in range(3):
+        strategy.step(*make_batch(3, seed=step))
+    assert strategy.model.heads["t1"][0] is strategy.model.trunk["t1"][2]
+    assert not torch.equal(strategy.model.trunk["t1"][2].weight, model.trunk[2].weight)
+    trunk, head = copy.deepcopy((model.trunk, model.heads["t1"]))
+    alone = MultiTaskModel(trunk, {"t1": head})
+    reference = make_strategy("sus", alone, make_tasks(3)[1:2], lr=LR)
+    for step in range(3):
+        batch = make_batch(3, seed=step)
+        reference.step(batch.inputs, {"t1": batch.targets["t1"]})
+    assert equal(weights(strategy.model.trunk["t1"]), weights(alone.trunk))
+
+
 def test_a_trunk_that_returns_something_else_is_named():
     class Wrapped(nn.Module):
         def __init__(self):
@@ -192,6 +209,16 @@ def test_masks_sit_where_the_network_runs_not_where_it_is_written():
     masks = dict(zip(("bn1", "bn2"), strategy.model.masks, strict=False))
     for name, mask in masks.items():
         assert torch.equal(silent[name], ~mask.used[1])
+
+
+@pytest.mark.parametrize("norm", [nn.BatchNorm2d(6), nn.GroupNorm(2, 6), nn.InstanceNorm2d(6, affine=True)])
+def test_a_silenced_channel_does_not_come_back_as_a_norms_offset(norm):
+    trunk = nn.Sequential(nn.Unflatten(1, (1, 1, 5)), nn.Conv2d(1, 6, 1), norm)
+    nn.init.ones_(norm.bias)
+    model = MultiTaskModel(trunk, {f"t{i}": nn.Flatten() for i in range(3)}).double()
+    strategy = make_strategy("mr", model, make_tasks(3), lr=LR, mr_updates_end=9, mr_sigma=0.5)
+    seen = strategy.predict(make_batch(3, seed=0).inputs)["t1"].view(6, 6, 5)
+    assert torch.equal((seen == 0).all(dim=(0, 2)), ~strategy.model.masks[0].used[1])
 
 
 @pytest.mark.parametrize("recompute", [True, False])

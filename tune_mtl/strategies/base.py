@@ -228,9 +228,7 @@ class Strategy(ABC):
 
     def trainable(self, heads: Iterable[str]) -> list[nn.Parameter]:
         """The trunk's and the given heads' weights that want a gradient, each once."""
-        modules = [self.model.trunk, *(self.model.heads[task] for task in heads)]
-        unique = {id(p): p for module in modules for p in module.parameters() if p.requires_grad}
-        return list(unique.values())
+        return weights_of(self.model.trunk, *(self.model.heads[task] for task in heads))
 
     def state_dict(self) -> dict[str, Any]:
         """Everything but the model's weights; tensors are references, as with torch's optimizers."""
@@ -289,6 +287,12 @@ def labelled_rows(
             else:
                 del rows[task]
     return rows
+
+
+def weights_of(*modules: nn.Module) -> list[nn.Parameter]:
+    """The weights of ``modules`` that want a gradient, each once."""
+    unique = {id(p): p for module in modules for p in module.parameters() if p.requires_grad}
+    return list(unique.values())
 
 
 def allow_several_backward_passes() -> None:

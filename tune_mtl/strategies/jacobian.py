@@ -23,13 +23,17 @@ from tune_mtl.strategies.info import StrategyInfo
 from tune_mtl.strategies.recipe import Recipe
 from tune_mtl.strategies.torchjd_state import memory, remember
 
+_MEMORIES = 16
+"""Sets of tasks labelled together whose aggregators' memories are kept."""
+
 
 class JacobianDescent(Strategy):
     """One step on ``A(J)``: w <- w - lr * m(A(c_1 g_1(w), ..., c_N g_N(w))); each head takes its own gradient.
 
     The Jacobian has one row per labelled task. An aggregator that remembers earlier mini-batches has one memory for
-    each set of tasks that were labelled together; where it needs more rows than a mini-batch has, they are summed. A
-    Jacobian that is not finite leaves weights that are not: the trial diverges, it does not crash.
+    each set of tasks that were labelled together, of which the 16 last used are kept; where it needs more rows than a
+    mini-batch has, they are summed. A Jacobian that is not finite leaves weights that are not: the trial diverges, it
+    does not crash.
     """
 
     def __init__(
@@ -122,12 +126,15 @@ class JacobianDescent(Strategy):
             yield
 
     def _aggregator(self, tasks: tuple[str, ...]) -> nn.Module:
-        if tasks in self._aggregators:
-            return self._aggregators[tasks]
-        made = make_aggregator(self.info, self.recipe.options, tasks, self.tasks, next(self.model.parameters()))
-        if isinstance(made, Stateful) or len(tasks) == len(self.tasks):
-            self._aggregators[tasks] = made
-        return made
+        """The aggregator of this set of tasks; the dict's order is that of their last use."""
+        found = self._aggregators.pop(tasks, None)
+        if found is None:
+            found = make_aggregator(self.info, self.recipe.options, tasks, self.tasks, next(self.model.parameters()))
+        if isinstance(found, Stateful) or len(tasks) == len(self.tasks):
+            self._aggregators[tasks] = found
+            if len(self._aggregators) > _MEMORIES:
+                del self._aggregators[next(iter(self._aggregators))]
+        return found
 
     def state_dict(self) -> dict[str, Any]:
         """With what the aggregators remember."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.batchnorm import _NormBase
 from torch.nn.modules.conv import _ConvNd
 from torch.optim import Optimizer
 
@@ -42,8 +42,8 @@ class ChannelMask(nn.Module):
 class RoamingModel(MultiTaskModel):
     """The given trunk and heads, each task seeing the trunk through its masks, which are saved with the weights.
 
-    Where the masks sit shows in the first forward pass: after the BatchNorm that takes a convolution's output, else
-    after the convolution.
+    Where the masks sit shows in the first forward pass: after the BatchNorm (or another norm over channels) that takes
+    a convolution's output, else after the convolution. Before a norm, a silenced channel would come back as its offset.
     """
 
     def __init__(self, model: MultiTaskModel, tasks: Sequence[str]) -> None:
@@ -91,7 +91,7 @@ class RoamingModel(MultiTaskModel):
             if index is not None and places[index] is layers[index]:
                 places[index] = layer
 
-        norms = [module for module in self.trunk.modules() if isinstance(module, _BatchNorm)]
+        norms = [module for module in self.trunk.modules() if isinstance(module, _NormBase | nn.GroupNorm)]
         hooks = [layer.register_forward_hook(leaves_convolution) for layer in layers]
         hooks += [norm.register_forward_pre_hook(enters_norm) for norm in norms]
         training = {module: module.training for module in self.trunk.modules()}

@@ -9,15 +9,21 @@ from torch.optim import Optimizer
 
 from tune_mtl.core.model import Heads, MultiTaskModel
 from tune_mtl.core.nested import Nested
-from tune_mtl.strategies.base import Labelled, Losses, Strategy, allow_several_backward_passes
+from tune_mtl.strategies.base import Labelled, Losses, Strategy, allow_several_backward_passes, weights_of
 
 
 class SingleTaskNetworks(MultiTaskModel):
-    """One copy of the trunk per task, behind the interface of a multi-task model: ``heads[k](trunk[k](inputs))``."""
+    """One copy of the trunk per task, behind the interface of a multi-task model: ``heads[k](trunk[k](inputs))``.
+
+    Trunk and head are copied together: a head that uses the trunk's weights uses its own trunk's.
+    """
 
     def __init__(self, model: MultiTaskModel, tasks: Sequence[str]) -> None:
-        trunks = Heads({task: copy.deepcopy(model.trunk) for task in tasks})
-        super().__init__(trunks, {task: copy.deepcopy(model.heads[task]) for task in tasks})
+        copies = {task: copy.deepcopy((model.trunk, model.heads[task])) for task in tasks}
+        super().__init__(
+            Heads({task: trunk for task, (trunk, _) in copies.items()}),
+            {task: head for task, (_, head) in copies.items()},
+        )
 
     def forward(self, inputs: Nested, tasks: Iterable[str] | None = None) -> dict[str, Nested]:
         """Predictions by task, each from its own network."""
@@ -41,10 +47,7 @@ class SingleTask(Strategy):
         """One per task, over its own network."""
         trunks = self.model.trunk
         assert isinstance(trunks, nn.ModuleDict)
-        return [
-            self.recipe.optimizer([*trunks[task].parameters(), *self.model.heads[task].parameters()])
-            for task in self.tasks
-        ]
+        return [self.recipe.optimizer(weights_of(trunks[task], self.model.heads[task])) for task in self.tasks]
 
     def learn(self, batch: Labelled) -> Losses:
         """One update of each network."""
