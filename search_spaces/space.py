@@ -132,6 +132,10 @@ class Space:
             for seed in self.seeds:
                 yield folded({"strategy": strategy, **dict(zip(dimensions, values, strict=True)), "seed": seed})
 
+    def grid_size(self, strategy: str) -> int:
+        """How many configs :meth:`grid` has."""
+        return math.prod(len(dimension.points()) for dimension in self.of(strategy).values()) * len(self.seeds)
+
     def suggest(self, trial: "Trial", strategy: str) -> dict[str, Any]:
         """One config of ``strategy``, as Optuna suggests it."""
         chosen = {name: dimension.suggest(trial, name) for name, dimension in self.of(strategy).items()}

@@ -18,6 +18,7 @@ from tune_mtl.problems.registry import load_problem
 from tune_mtl.report.write import Report, write_report
 from tune_mtl.searching.alone import alone_in
 from tune_mtl.searching.cluster import Cluster, logged_to
+from tune_mtl.searching.cost import check_disk
 from tune_mtl.searching.doctor import require_healthy
 from tune_mtl.searching.facts import problem_facts
 from tune_mtl.searching.halving import FairHalving
@@ -156,7 +157,7 @@ def search(
     reachable(plan.tracking_uri)
     _check_unused(plan)
     plan.check_strategies()
-    plan.check_disk()
+    check_disk(plan)
     with Cluster(plan.settings, own_module=":" in plan.settings.problem), alone_in(plan.folder):
         require_healthy(plan)
         running = _new_trials(plan)

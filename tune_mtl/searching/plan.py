@@ -2,38 +2,32 @@
 
 import math
 import os
-import shutil
-import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from search_spaces import Space, find_space
 from search_spaces.space import parse_numbers
 from tune_mtl.core.errors import UserError
-from tune_mtl.core.nested import tensors
 from tune_mtl.core.objective import Objective
 from tune_mtl.core.problem import Problem
 from tune_mtl.core.seeds import isolated
 from tune_mtl.searching.settings import Settings
 from tune_mtl.searching.suggest import interleaved_grid
-from tune_mtl.strategies.info import count
 from tune_mtl.strategies.make import make_strategy
 from tune_mtl.strategies.registry import strategy_info
 from tune_mtl.tracking.store import check_name, storage_folder, tracking_uri
 from tune_mtl.training.config import Config, resolve
-from tune_mtl.training.trainer import Diverged, Trainer, check_metric
+from tune_mtl.training.trainer import check_metric
 
 DEFAULT_TRIALS_PER_STRATEGY = 8
-_KEPT_CHECKPOINTS = 2
 _GRACE = 1 / 6
 """The share of a whole trial that every trial gets before it can be stopped."""
 _NO_LIMIT = 100_000
 """Epochs, where the clock decides."""
+_LARGEST_GRID = 100_000
+"""Trials: more than anybody runs, and few enough to be listed."""
 
 
 @dataclass(frozen=True)
@@ -83,6 +77,8 @@ class Plan:
             fixed=settings.fixed,
             seeds=settings.seeds if settings.algorithm == "grid" else (settings.seed,),
         )
+        if settings.algorithm == "grid":
+            check_grid(space)
         fewest = len(space.strategies) if settings.balance == "strategy" else 1
         if settings.samples is not None and settings.samples < fewest:
             raise UserError(
@@ -186,25 +182,15 @@ class Plan:
     def _first_config(self, strategy: str) -> Config:
         return resolve(self.problem, self.completed(next(self.space.grid(strategy))), self.settings.problem)
 
-    def check_disk(self) -> None:
-        """Refuse a search whose checkpoints and weights would not fit; weighed after one mini-batch.
 
-        Raises:
-            UserError: with what is needed and what is free.
-        """
-        try:
-            Path(self.storage).mkdir(parents=True, exist_ok=True)
-            needed, free = measure(self, whole_period=False).disk, shutil.disk_usage(self.storage).free
-        except OSError as error:
-            raise UserError(f"storage {self.storage} cannot be written: {error.strerror}. Give --storage.") from None
-        except UserError:
-            raise
-        except Exception:  # the user's code fails: its trials will say so, each with its traceback
-            return
-        if needed > free:
+def check_grid(space: Space) -> None:
+    """Refuse a grid that nobody could run."""
+    for strategy in space.strategies:
+        size = space.grid_size(strategy)
+        if size > _LARGEST_GRID:
             raise UserError(
-                f"the search needs about {needed / 2**30:.1f} GiB in {self.storage}, but only"
-                f" {free / 2**30:.1f} GiB are free. Give --storage, or fewer --samples."
+                f"the grid of strategy '{strategy}' has {size:.2g} trials ({len(space.of(strategy))} dimensions):"
+                " decide some of them with --lr, --groups or --set, or use --algorithm optuna."
             )
 
 
@@ -243,48 +229,3 @@ def mini_batches_per_epoch(problem: Problem, config: Config) -> int:
     """How many; at least one."""
     data = problem.data("train")
     return max(1, (0 if data is None else len(data)) // config.batch_size)
-
-
-@dataclass(frozen=True)
-class Measured:
-    """What a search will cost: seconds of one trial, bytes on disk in all."""
-
-    seconds_per_trial: float
-    disk: int
-
-
-class _Enough(Exception):
-    """The first mini-batch is done."""
-
-
-def measure(plan: Plan, *, whole_period: bool) -> Measured:
-    """Train the most demanding config in this process: for one mini-batch, or to its first evaluation."""
-    configs = [next(plan.space.grid(strategy)) for strategy in plan.space.strategies]
-
-    def demand(config: Mapping[str, Any]) -> tuple[int, int]:
-        tasks, groups = len(plan.problem.tasks), config.get("groups") or len(plan.problem.tasks)
-        info = strategy_info(config["strategy"])
-        return count(info.states, tasks, groups), count(info.forwards, tasks, groups)
-
-    demanding = max(configs, key=demand)
-
-    def stop() -> None:
-        if not whole_period:
-            raise _Enough
-
-    threads = torch.get_num_threads()
-    with isolated():
-        trainer = Trainer(plan.problem, resolve(plan.problem, plan.completed(demanding), plan.settings.problem))
-        started = time.monotonic()
-        with suppress(_Enough, Diverged):
-            trainer.run_period(stop)
-        seconds = (time.monotonic() - started) / (trainer.progress or 1.0)
-        size, weights = (_bytes(state) for state in (trainer.state_dict(), trainer.strategy.model.state_dict()))
-        trainer.close()
-    torch.set_num_threads(threads)
-    at_once = plan.settings.concurrency or plan.slots
-    return Measured(seconds, at_once * _KEPT_CHECKPOINTS * (size + weights) + plan.total * weights)
-
-
-def _bytes(state: Any) -> int:
-    return sum(tensor.numel() * tensor.element_size() for tensor in tensors(state))

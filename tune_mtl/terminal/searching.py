@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def show_plan(plan: "Plan") -> None:
     """What a search would run, with its cost estimated from one measured period."""
-    from tune_mtl.searching.plan import measure
+    from tune_mtl.searching.cost import measure
 
     settings, measured = plan.settings, measure(plan, whole_period=True)
     rows = []
