@@ -8,7 +8,7 @@ import math
 import re
 from pathlib import Path
 
-from tune_mtl.core.options import ShareOfRun
+from tune_mtl.core.options import ShareOfRun, Tunable, TunableCount
 from tune_mtl.report.statistics import Sample, Standing, average_ranks, standings
 from tune_mtl.strategies.registry import StrategyInfo, registry
 
@@ -16,17 +16,27 @@ PAGES = [Path(__file__).with_name(name) for name in ("strategies.md", "statistic
 PRINTED = Path(__file__).with_name("paper_tables.csv")
 SEEDS = 3
 """On which the paper reports."""
-HEADER = ("strategy", "one mini-batch is", "forward", "backward", "states", "memory besides", "options", "reference")
+HEADER = (
+    "strategy",
+    "one mini-batch is",
+    "forward",
+    "backward",
+    "states",
+    "memory besides",
+    "options [searched in `wide`]",
+    "reference",
+)
 
 
 def options(info: StrategyInfo) -> str:
-    fields = info.options.model_fields.items()
+    """Names and defaults; in brackets what the wide space searches."""
     shares = info.options.marked(ShareOfRun)
-    shown = [
-        f"`{info.name}_{name}` = "
-        + (f"{field.default!r}" if name not in shares else f"{shares[name].share:.0%} of a trial's mini-batches")
-        for name, field in fields
-    ]
+    searched = {**info.options.marked(Tunable), **info.options.marked(TunableCount)}
+    shown = []
+    for name, field in info.options.model_fields.items():
+        default = f"{shares[name].share:.0%} of a trial's mini-batches" if name in shares else f"{field.default!r}"
+        wide = "0.1 to 10 each" if name == "weights" else searched.get(name)
+        shown.append(f"`{info.name}_{name}` = {default}" + (f" [{wide}]" if wide else ""))
     return ", ".join([*(["`groups`"] if info.has_groups else []), *shown]) or "-"
 
 

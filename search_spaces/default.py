@@ -4,8 +4,8 @@ import importlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from search_spaces.space import Choice, Dimension, LogRange, Range, Space, check_known
-from tune_mtl.core.options import Tunable
+from search_spaces.space import Choice, Dimension, IntRange, LogRange, Range, Space, check_known
+from tune_mtl.core.options import Tunable, TunableCount
 from tune_mtl.problems.registry import problems
 from tune_mtl.strategies.registry import StrategyInfo, registry
 
@@ -31,9 +31,12 @@ def own_dimensions(info: StrategyInfo, tasks: list[str], counts: tuple[int, ...]
     return own
 
 
-def tunable_dimensions(info: StrategyInfo) -> dict[str, Dimension]:
-    """The options of a strategy that its record marks as worth searching."""
-    return {f"{info.name}_{option}": dimension(mark) for option, mark in info.options.marked(Tunable).items()}
+def tunable_dimensions(info: StrategyInfo, tasks: int) -> dict[str, Dimension]:
+    """The options of a strategy that its record marks as worth searching, with so many tasks."""
+    found = {option: dimension(mark) for option, mark in info.options.marked(Tunable).items()}
+    for option, mark in info.options.marked(TunableCount).items():
+        found[option] = IntRange(mark.least, mark.most(tasks))
+    return {f"{info.name}_{option}": own for option, own in found.items()}
 
 
 def dimension(mark: Tunable) -> Dimension:
@@ -66,7 +69,8 @@ def make_spaces(
     few = tuple(count for count in paper_counts or counts if count <= len(tasks)) or counts
     papers = {name: own_dimensions(info, tasks, few) for name, info in registry.items()}
     with_options = {
-        name: {**own_dimensions(info, tasks, counts), **tunable_dimensions(info)} for name, info in registry.items()
+        name: {**own_dimensions(info, tasks, counts), **tunable_dimensions(info, len(tasks))}
+        for name, info in registry.items()
     }
     return {
         "paper": Space(

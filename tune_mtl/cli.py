@@ -11,7 +11,6 @@ import typer.exceptions
 
 from tune_mtl.core.errors import UserError
 from tune_mtl.core.secrets import without_secrets
-from tune_mtl.problems.registry import problems as known_problems
 from tune_mtl.strategies.optimizers import optimizers
 from tune_mtl.strategies.registry import registry, with_groups
 from tune_mtl.terminal.values import assignment, new_folder, number, read_config
@@ -148,28 +147,17 @@ def doctor(
 @app.command()
 def problems() -> None:
     """List the built-in problems."""
-    from tune_mtl.terminal.tables import table
+    from tune_mtl.terminal.listing import list_problems
 
-    table(("problem", "what it is", "tasks"), [(p.name, p.title, p.tasks) for p in known_problems.values()])
-    typer.echo("\nYour own: package.module:attribute, found from the current directory.")
+    list_problems()
 
 
 @app.command()
 def strategies() -> None:
     """List the strategies: what one mini-batch does, and their options."""
-    from tune_mtl.terminal.tables import table
+    from tune_mtl.terminal.listing import list_strategies
 
-    rows = [
-        (
-            info.name,
-            info.title,
-            info.rule,
-            "yes" if info.has_groups else "no",
-            ", ".join(f"{info.name}_{option}" for option in info.options.model_fields) or "-",
-        )
-        for info in registry.values()
-    ]
-    table(("strategy", "title", "one mini-batch is", "groups", "options"), rows)
+    list_strategies()
 
 
 @app.command()

@@ -1,14 +1,21 @@
+from contextlib import suppress
+
 import optuna
 import pytest
 from hypothesis import given
 from hypothesis.strategies import integers
 
+import search_spaces.celeba
+import search_spaces.nyuv2
 from search_spaces import Choice, IntRange, LogRange, Range, Space, find_space, space_names
 from search_spaces.default import group_counts
 from search_spaces.space import one_two_five, parse_numbers
 from tests.toys import toy_problem
 from tune_mtl import UserError, load_problem
+from tune_mtl.core.seeds import isolated
 from tune_mtl.strategies.registry import registry
+from tune_mtl.training.config import resolve
+from tune_mtl.training.trainer import Diverged, Trainer
 
 
 def test_the_papers_protocol_is_a_grid_on_three_seeds():
@@ -31,6 +38,50 @@ def test_every_problem_has_spaces_from_the_registry_and_its_tasks():
     assert space.of("io")["groups"] == Choice((2, 4, 5))
     with pytest.raises(UserError, match=r"unknown space 'wid'. Did you mean 'wide'\?"):
         find_space(problem, "wid")
+
+
+def test_the_wide_space_searches_what_strategies_are_about():
+    space = find_space(toy_problem(7), "wide").narrowed(strategies=tuple(registry))
+    solvers = ("epsilon", "max_iters", "eps", "norm_eps", "max_norm", "optim_niter", "beta", "weight_decay", "layer")
+    for name, info in registry.items():
+        searched = {key.removeprefix(f"{name}_").partition(".")[0] for key in space.of(name)}
+        left = info.options.model_fields.keys() - searched - set(solvers)
+        assert left <= {"n_warmup_steps"}, name
+    assert space.of("jd_krum")["jd_krum_n_byzantine"] == IntRange(0, 2)
+    assert space.of("jd_krum")["jd_krum_n_selected"] == IntRange(1, 7)
+    assert space.of("jd_trimmedmean")["jd_trimmedmean_trim_number"] == IntRange(0, 3)
+
+
+@pytest.mark.parametrize("name", sorted(registry))
+@pytest.mark.parametrize("tasks", [3, 5])
+def test_whatever_the_wide_space_suggests_can_be_trained(name, tasks):
+    problem = toy_problem(tasks, conv=True)
+    space = find_space(problem, "wide").narrowed(strategies=(name,))
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=0))
+    for _ in range(6):
+        config = resolve(problem, {**space.suggest(study.ask(), name), "epochs": 1})
+        with isolated():
+            trainer = Trainer(problem, config)
+            with suppress(Diverged):
+                trainer.run_period()
+            trainer.close()
+        assert trainer.updates > 0
+
+
+def test_the_papers_spaces_have_the_papers_options():
+    attributes = [f"a{index}" for index in range(40)]
+    celeba, nyuv2 = (module.spaces(attributes)["paper"] for module in (search_spaces.celeba, search_spaces.nyuv2))
+    assert {config["gradnorm_alpha"] for config in celeba.grid("gradnorm")} == {0.2}
+    assert {(config["mr_updates_end"], config["mr_accumulate"]) for config in celeba.grid("mr")} == {(3000, True)}
+    assert {config["gradnorm_alpha"] for config in nyuv2.grid("gradnorm")} == {1.5}
+    assert {config["mr_updates_end"] for config in nyuv2.grid("mr")} == {10_000}
+    assert {config["groups"] for config in celeba.grid("io")} == {2, 4, 8, 20, 40}
+
+
+def test_the_size_of_a_grid_is_known_without_it():
+    space = find_space(toy_problem(40), "paper").narrowed(strategies=("io", "scalar"))
+    assert space.grid_size("io") == len(list(space.grid("io")))
+    assert space.grid_size("scalar") > 10**19
 
 
 def test_a_problems_own_space_wins():

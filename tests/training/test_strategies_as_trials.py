@@ -36,6 +36,12 @@ def test_options_that_depend_on_the_run_are_filled_in():
     given = resolve(problem, {"strategy": "mr", "lr": 0.01, "mr_updates_end": 7})
     assert given.strategy_options_for(mini_batches=90)["mr_updates_end"] == 7
     assert resolve(problem, {"strategy": "selective", "lr": 0.01}).strategy_options_for(50)["selective_warmup"] == 5
+    share = resolve(problem, {"strategy": "mr", "lr": 0.01, "mr_updates_end": 0.5})
+    assert share.strategy_options_for(mini_batches=90)["mr_updates_end"] == 45
+    assert share.as_dict()["mr_updates_end"] == 0.5
+    for bad in (0.0, -0.5, 1.5, "soon"):
+        with pytest.raises(UserError, match=f"mr_updates_end={bad!r}"):
+            resolve(problem, {"strategy": "mr", "lr": 0.01, "mr_updates_end": bad})
 
 
 @pytest.mark.parametrize(

@@ -18,15 +18,56 @@ class Tunable:
     log: bool = False
     values: tuple[Any, ...] = ()
 
+    def __str__(self) -> str:
+        if self.values:
+            return ", ".join(map(str, self.values))
+        return f"{self.low:g} to {self.high:g}"
+
+
+@dataclass(frozen=True)
+class TunableCount:
+    """Marks a count as worth searching: with N tasks, from ``least`` to ``(N - spare) // divisor``."""
+
+    least: int
+    spare: int = 0
+    divisor: int = 1
+
+    def most(self, tasks: int) -> int:
+        """With so many tasks; never below ``least``."""
+        return max(self.least, (tasks - self.spare) // self.divisor)
+
+    def __str__(self) -> str:
+        spared = f"N - {self.spare}" if self.spare else "N"
+        return f"{self.least} to {spared if self.divisor == 1 else f'({spared}) / {self.divisor}'}"
+
 
 @dataclass(frozen=True)
 class ShareOfRun:
-    """Marks an option counted in mini-batches: a trial that does not give it takes this share of its own length."""
+    """Marks an option counted in mini-batches: a trial that does not give it takes this share of its own length.
+
+    A trial may also give a share itself, a number between 0 and 1.
+    """
 
     share: float
 
+    @staticmethod
+    def is_share(given: Any) -> bool:
+        """Whether what is ``given`` (None: nothing) depends on a run's length."""
+        return given is None or (isinstance(given, float) and 0 < given < 1)
 
-_Mark = TypeVar("_Mark", Tunable, ShareOfRun)
+    def in_mini_batches(self, given: Any, length: int) -> Any:
+        """What is ``given``, for a run of so many mini-batches."""
+        if not self.is_share(given):
+            return given
+        return max(1, round((self.share if given is None else given) * length))
+
+
+@dataclass(frozen=True)
+class Verbatim:
+    """Marks an option that is a text even where it looks like a number: the layer ``1.10`` is not ``1.1``."""
+
+
+_Mark = TypeVar("_Mark", Tunable, TunableCount, ShareOfRun, Verbatim)
 
 
 class Options(BaseModel):

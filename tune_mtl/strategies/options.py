@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from tune_mtl.core.options import Options, ShareOfRun, Tunable
+from tune_mtl.core.options import Options, ShareOfRun, Tunable, TunableCount, Verbatim
 
 _Rate = Annotated[float, Field(ge=0, lt=1)]
 _NonNegative = Annotated[float, Field(ge=0)]
@@ -37,7 +37,7 @@ class GradNormOptions(Options):
     """
 
     alpha: Annotated[float, Field(ge=0), Tunable(0.1, 3.0, log=True)] = 1.5
-    layer: Annotated[str, BeforeValidator(_as_text)] | None = None
+    layer: Annotated[Annotated[str, BeforeValidator(_as_text)] | None, Verbatim()] = None
 
 
 class UpperBoundOptions(Options):
@@ -60,9 +60,9 @@ class MaximumRoamingOptions(Options):
     """
 
     sigma: Annotated[float, Field(gt=0, le=1), Tunable(0.3, 0.95)] = 0.8
-    updates_end: Annotated[int, Field(ge=1), ShareOfRun(1 / 3)] = 10_000
-    update_size: _Count = 1
-    accumulate: bool = False
+    updates_end: Annotated[int, Field(ge=1), ShareOfRun(1 / 3), Tunable(0.1, 0.9)] = 10_000
+    update_size: Annotated[int, Field(ge=1), Tunable(values=(1, 2, 4))] = 1
+    accumulate: Annotated[bool, Tunable(values=(False, True))] = False
 
 
 class SelectiveOptions(Options):
@@ -73,8 +73,8 @@ class SelectiveOptions(Options):
     """
 
     rate: Annotated[float, Field(gt=0, le=1), Tunable(1e-4, 1e-1, log=True)] = 1e-3
-    warmup: Annotated[int, Field(ge=1), ShareOfRun(0.1)] = 1000
-    every: _Count = 50
+    warmup: Annotated[int, Field(ge=1), ShareOfRun(0.1), Tunable(0.02, 0.5, log=True)] = 1000
+    every: Annotated[int, Field(ge=1), Tunable(values=(10, 50, 200))] = 50
 
 
 class AlignedMTLOptions(Options):
@@ -126,8 +126,8 @@ class GradVacOptions(Options):
 class KrumOptions(Options):
     """Krum: gradients distrusted, and gradients averaged."""
 
-    n_byzantine: Annotated[int, Field(ge=0)] = 0
-    n_selected: _Count = 1
+    n_byzantine: Annotated[int, Field(ge=0), TunableCount(0, spare=3, divisor=2)] = 0
+    n_selected: Annotated[int, Field(ge=1), TunableCount(1)] = 1
 
 
 class MGDAOptions(Options):
@@ -156,14 +156,14 @@ class PCDOptions(Options):
 class TrimmedMeanOptions(Options):
     """Trimmed mean: values dropped at each end."""
 
-    trim_number: Annotated[int, Field(ge=0)] = 0
+    trim_number: Annotated[int, Field(ge=0), TunableCount(0, spare=1, divisor=2)] = 0
 
 
 class DWAOptions(Options):
     """DWA: a high temperature evens out the weights; ``every``: mini-batches between looks at the rates."""
 
     temperature: Annotated[float, Field(gt=0), Tunable(0.5, 8.0, log=True)] = 2.0
-    every: Annotated[int, Field(ge=1), ShareOfRun(0.05)] = 500
+    every: Annotated[int, Field(ge=1), ShareOfRun(0.05), Tunable(0.01, 0.2, log=True)] = 500
 
 
 class FAMOOptions(Options):

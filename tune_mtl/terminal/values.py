@@ -5,10 +5,12 @@ import os
 import re
 import time
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from tune_mtl.core.errors import UserError
+from tune_mtl.strategies.registry import registry
 
 
 def new_folder(problem: str, given: dict[str, Any]) -> Path:
@@ -32,7 +34,7 @@ def read_config(path: Path) -> dict[str, Any]:
         content = content["config"]
     if not isinstance(content, dict):
         raise UserError(f"--config {path} must hold key: value pairs, got {type(content).__name__}.")
-    return {key: number(value) for key, value in content.items()}
+    return {key: value if key in texts() else number(value) for key, value in content.items()}
 
 
 def assignment(text: str) -> tuple[str, Any]:
@@ -41,9 +43,18 @@ def assignment(text: str) -> tuple[str, Any]:
     if not key or not equals:
         raise UserError(f"--set {text!r} must be KEY=VALUE.")
     try:
-        return key, json.loads(value)
+        read = json.loads(value)
     except (ValueError, RecursionError):
-        return key, number(value)
+        read = number(value)
+    return key, value if isinstance(read, int | float) and key in texts() else read
+
+
+@cache
+def texts() -> frozenset[str]:
+    """The options that are texts even where they look like numbers."""
+    from tune_mtl.core.options import Verbatim
+
+    return frozenset(f"{info.name}_{option}" for info in registry.values() for option in info.options.marked(Verbatim))
 
 
 def number(value: Any) -> Any:

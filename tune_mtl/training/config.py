@@ -122,12 +122,12 @@ class Config(Options):
     def strategy_options_for(self, mini_batches: int) -> dict[str, Any]:
         """Flat options of ``make_strategy``, for a run of so many mini-batches."""
         owners = option_owners(strategy_info(self.strategy), self.optimizer, self.schedule)
-        length = {
-            f"{owner}_{option}": max(1, round(mark.share * mini_batches))
+        given = {key: value for key, value in self.options.items() if not key.startswith((_MODEL, PROBLEM))}
+        return given | {
+            (key := f"{owner}_{option}"): mark.in_mini_batches(given.get(key), mini_batches)
             for owner, record in owners.items()
             for option, mark in record.marked(ShareOfRun).items()
         }
-        return length | {key: value for key, value in self.options.items() if not key.startswith((_MODEL, PROBLEM))}
 
     def as_dict(self) -> dict[str, Any]:
         """One flat JSON object; ``groups`` only where the strategy has them, limits only where there are any."""
@@ -190,8 +190,8 @@ def _check_length(config: Config) -> None:
         raise UserError(
             f"schedule '{config.schedule}' needs to know a run's length: it cannot be used with max_seconds."
         )
-    for option in strategy_info(config.strategy).options.marked(ShareOfRun):
-        if f"{config.strategy}_{option}" not in config.options:
+    for option, mark in strategy_info(config.strategy).options.marked(ShareOfRun).items():
+        if mark.is_share(config.options.get(f"{config.strategy}_{option}")):
             raise UserError(
                 f"option '{config.strategy}_{option}' is a share of a run's length, which max_seconds leaves open:"
                 f" give it in mini-batches, --set {config.strategy}_{option}=1000."
