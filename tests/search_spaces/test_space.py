@@ -46,7 +46,7 @@ def test_the_wide_space_searches_what_strategies_are_about():
     for name, info in registry.items():
         searched = {key.removeprefix(f"{name}_").partition(".")[0] for key in space.of(name)}
         left = info.options.model_fields.keys() - searched - set(solvers)
-        assert left <= {"n_warmup_steps"}, name
+        assert left <= {"n_warmup_steps", "update_size", "accumulate"}, name
     assert space.of("jd_krum")["jd_krum_n_byzantine"] == IntRange(0, 2)
     assert space.of("jd_krum")["jd_krum_n_selected"] == IntRange(1, 7)
     assert space.of("jd_trimmedmean")["jd_trimmedmean_trim_number"] == IntRange(0, 3)

@@ -61,8 +61,8 @@ class MaximumRoamingOptions(Options):
 
     sigma: Annotated[float, Field(gt=0, le=1), Tunable(0.3, 0.95)] = 0.8
     updates_end: Annotated[int, Field(ge=1), ShareOfRun(1 / 3), Tunable(0.1, 0.9)] = 10_000
-    update_size: Annotated[int, Field(ge=1), Tunable(values=(1, 2, 4))] = 1
-    accumulate: Annotated[bool, Tunable(values=(False, True))] = False
+    update_size: _Count = 1
+    accumulate: bool = False
 
 
 class SelectiveOptions(Options):
