@@ -101,7 +101,8 @@ def mgda_ub(model: MultiTaskModel, losses: LossFunctions, _: Sequence[Sequence[s
         features = model.trunk(batch.inputs)
         found = terms(model, losses, list(losses), features, batch)
         rows = torch.stack([torch.autograd.grad(loss, features, retain_graph=True)[0].flatten() for loss in found])
-        weights = min_norm_weights((rows.double() @ rows.double().T).numpy())
+        wide = rows.double()
+        weights = min_norm_weights((wide @ wide.T).numpy())
         optimizer.zero_grad()
         summed([w * loss for w, loss in zip(weights, found, strict=True)]).backward()
         optimizer.step()
@@ -179,6 +180,7 @@ def jacobian(name: str) -> Callable[..., Step]:
         if name == "jd_nashmtl":
             options["n_tasks"] = count
         aggregator, optimizer = classes[name.removeprefix("jd_")](**options), adam(model)
+        fast = isinstance(aggregator, aggregation.GramianWeightedAggregator)
         trunk = list(model.trunk.parameters())
         heads = [list(model.heads[task].parameters()) for task in losses]
 
@@ -187,7 +189,7 @@ def jacobian(name: str) -> Callable[..., Step]:
             found = terms(model, losses, list(losses), features, batch)
             optimizer.zero_grad()
             mtl_backward(found, features=features, tasks_params=heads, shared_params=trunk, parallel_chunk_size=1)
-            jac_to_grad(trunk, aggregator)
+            jac_to_grad(trunk, aggregator, **({"optimize_gramian_computation": True} if fast else {}))
             optimizer.step()
 
         return step

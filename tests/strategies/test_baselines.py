@@ -8,7 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from hypothesis import assume, given, settings
-from hypothesis.strategies import floats, integers
+from hypothesis.strategies import floats, integers, lists
 from torch import nn
 
 from tests.strategies.baseline_oracles import GradNormOracle, losses_and_gradients, min_norm, pcgrad, relative_gap
@@ -17,6 +17,7 @@ from tests.toys import equal, make_batch, make_conv_model, make_model, make_task
 from tune_mtl import MultiTaskModel, Task, UserError, make_strategy
 from tune_mtl.models.celeba_net import celeba_net
 from tune_mtl.strategies import jacobian
+from tune_mtl.strategies.mgda_ub import gramian as gramian_of
 from tune_mtl.strategies.mgda_ub import min_norm_weights
 from tune_mtl.strategies.mr import Road, initial_masks
 from tune_mtl.strategies.selective import clusters
@@ -94,6 +95,15 @@ def test_min_norm_weights_are_optimal(count, extra, seed, spread):
     assert (found >= 0).all()
     assert found.sum() == pytest.approx(1)
     assert relative_gap(gramian, found) <= 1e-3
+
+
+@settings(max_examples=25, deadline=None)
+@given(count=integers(1, 6), sizes=lists(integers(1, 40_000), min_size=1, max_size=3), seed=integers(0, 999))
+def test_the_gramian_of_parts_is_that_of_whole_rows(count, sizes, seed):
+    generator = torch.Generator().manual_seed(seed)
+    parts = [[torch.randn(size, 2, generator=generator).T for size in sizes] for _ in range(count)]
+    rows = torch.stack([torch.cat([part.reshape(-1) for part in row]) for row in parts]).double()
+    torch.testing.assert_close(gramian_of(parts), rows @ rows.T, rtol=1e-12, atol=1e-9)
 
 
 @pytest.mark.parametrize("gramian", [np.zeros((3, 3)), np.full((3, 3), np.nan), np.ones((3, 3))])

@@ -1,5 +1,6 @@
 """MGDA-UB: the weights of the shortest convex combination of the gradients at the trunk's output."""
 
+from collections.abc import Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -14,8 +15,8 @@ from tune_mtl.strategies.sus import SharedUpdateSteps
 Array: TypeAlias = "np.ndarray[tuple[int, ...], np.dtype[np.float64]]"
 
 
-_CHUNK = 2**20
-"""Columns of the Jacobian that are multiplied at once."""
+_IN_CACHE, _ON_DEVICE = 2**16, 2**24
+"""Numbers of the Jacobian that are widened and multiplied at once: what a CPU's cache holds, what keeps a GPU busy."""
 
 
 class UpperBoundDescent(SharedUpdateSteps):
@@ -41,12 +42,11 @@ class UpperBoundDescent(SharedUpdateSteps):
         return {task: loss.detach() for task, loss in shared.losses.items()}
 
     def _weights(self, losses: list[Tensor], leaves: list[Tensor]) -> list[float]:
-        jacobian = []
-        for loss in losses:
-            gradients = torch.autograd.grad(loss, leaves, retain_graph=True, materialize_grads=True)
-            jacobian.append(torch.cat([gradient.flatten() for gradient in gradients]))
-        found = gramian(torch.stack(jacobian)).cpu().numpy()
-        return list(min_norm_weights(found / np.outer(*[self._divisors(losses, found)] * 2)))
+        jacobian = [torch.autograd.grad(loss, leaves, retain_graph=True, materialize_grads=True) for loss in losses]
+        found = gramian(jacobian).cpu().numpy()
+        divisors = self._divisors(losses, found)
+        weights: list[float] = min_norm_weights(found / np.outer(divisors, divisors)).tolist()
+        return weights
 
     def _divisors(self, losses: list[Tensor], gramian: Array) -> Array:
         options = self.recipe.options
@@ -59,12 +59,19 @@ class UpperBoundDescent(SharedUpdateSteps):
         return np.where(divisors > 0, divisors, 1.0)
 
 
-def gramian(rows: Tensor) -> Tensor:
-    """``rows @ rows.T`` in float64, without a copy of the rows in it: the shortest combination cancels most of them."""
-    total = torch.zeros(len(rows), len(rows), dtype=torch.float64, device=rows.device)
-    for chunk in torch.split(rows, _CHUNK, dim=1):
-        wide = chunk.double()
-        total += wide @ wide.T
+def gramian(jacobian: Sequence[Sequence[Tensor]]) -> Tensor:
+    """``J @ J.T`` in float64, J's rows given in parts: the shortest combination cancels most of them.
+
+    Piece by piece, without a copy of J.
+    """
+    first = jacobian[0][0]
+    total = torch.zeros(len(jacobian), len(jacobian), dtype=torch.float64, device=first.device)
+    columns = max(1, (_IN_CACHE if first.device.type == "cpu" else _ON_DEVICE) // len(jacobian))
+    for part in zip(*jacobian, strict=True):
+        rows = [gradient.flatten() for gradient in part]
+        for start in range(0, len(rows[0]), columns):
+            wide = torch.stack([row[start : start + columns] for row in rows]).double()
+            total.addmm_(wide, wide.T)
     return total
 
 
