@@ -1,6 +1,5 @@
 """One trial on the screen: a live bar on a terminal, plain lines elsewhere, a closing table."""
 
-import time
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -29,12 +28,9 @@ class TrainingScreen:
             disable=not self._console.is_terminal,
         )
         self._bar: TaskID = self._progress.add_task("loading", total=None)
-        self._first_epoch: float | None = None
-        self._started = time.monotonic()
 
     def __enter__(self) -> Self:
         self._progress.start()
-        self._started = time.monotonic()
         return self
 
     def __exit__(
@@ -49,8 +45,9 @@ class TrainingScreen:
         losses = "  ".join(f"{name} {number(record.get(name))}" for name in names)
         self._progress.update(self._bar, completed=record["epoch"], total=config.epochs, description=losses)
         if not self._console.is_terminal:
-            left = f"  {self._seconds_left(record['epoch'], config):.0f} s left"
-            self._console.print(f"epoch {record['epoch']:.0f}/{config.epochs}  {losses}{left}")
+            epoch = record["epoch"]
+            left = record["seconds"] / epoch * (config.epochs - epoch)
+            self._console.print(f"epoch {epoch:.0f}/{config.epochs}  {losses}  {left:.0f} s left")
 
     def summarise(self, result: TrialResult, folder: Path) -> None:
         """Losses and metrics of each task at the best epoch, the path, and where everything is."""
@@ -73,9 +70,3 @@ class TrainingScreen:
             table(("path of the shared weights", "total", "shortest", "ratio"), [("to the best epoch", *row)])
         weights = "" if result.checkpoint is None else f"; the best weights are in {result.checkpoint}"
         self._console.print(f"Config, metrics and history are in {folder}/result.json{weights}.", soft_wrap=True)
-
-    def _seconds_left(self, epoch: float, config: Config) -> float:
-        if self._first_epoch is None:
-            self._first_epoch = max(0.0, epoch - config.evaluate_every)
-        pace = (time.monotonic() - self._started) / (epoch - self._first_epoch)
-        return pace * (config.epochs - epoch)
