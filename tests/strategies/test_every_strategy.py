@@ -152,6 +152,38 @@ def test_a_loss_that_is_not_finite_never_crashes(name):
 
 
 @every_strategy
+@pytest.mark.parametrize("scale", [0.0, 1e-25, 1e-12, 1e12, 1e22, 1e38])
+def test_gradients_of_any_size_never_crash(name, scale):
+    """Squares of float32 gradients overflow or vanish long before these do; solvers do not like either."""
+    for which in ("one", "all"):
+        tasks = [
+            replace(
+                task, loss=lambda p, t, loss=task.loss, by=scale if which == "all" or i == 1 else 1.0: by * loss(p, t)
+            )
+            for i, task in enumerate(make_tasks(4))
+        ]
+        strategy = make(name, 4, 3, model=make_conv_model(4, dtype=torch.float32), tasks=tasks)
+        for step in range(2):
+            assert len(strategy.step(*make_batch(4, seed=step, dtype=torch.float32))) == 4
+
+
+@every_strategy
+def test_loading_makes_a_used_strategy_forget(name):
+    strategy = make(name, 4, 9)
+    for step in range(2):
+        strategy.step(*make_batch(4, seed=step, missing=0.4))
+    model, state = copy.deepcopy(strategy.model.state_dict()), copy.deepcopy(strategy.state_dict())
+    results = []
+    for _ in range(2):
+        for step in range(2, STEPS):
+            strategy.step(*make_batch(4, seed=step, missing=0.4))
+        results.append(weights(strategy.model))
+        strategy.model.load_state_dict(model)
+        strategy.load_state_dict(copy.deepcopy(state))
+    assert equal(*results)
+
+
+@every_strategy
 def test_a_mini_batch_without_labels_changes_nothing(name):
     strategy = make(name, 4, 3)
     strategy.model.eval()

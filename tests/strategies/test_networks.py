@@ -117,6 +117,31 @@ def test_a_trunk_that_returns_something_else_is_named():
         trained("pcgrad", model, 1)
 
 
+class Output(dict):
+    """Read by attribute, as outputs of well-known libraries are."""
+
+    def __getattr__(self, name):
+        return self[name]
+
+
+@pytest.mark.parametrize("name", sorted(name for name in registry if not registry[name].needs_convolutions))
+def test_a_trunk_may_return_a_dict_of_its_own_kind(name):
+    class Trunk(nn.Linear):
+        def forward(self, inputs):
+            return Output(value=super().forward(inputs))
+
+    model = MultiTaskModel(Trunk(5, 4), {f"t{i}": FromScale(lambda f: f.value) for i in range(3)}).double()
+    assert all(tensor.isfinite().all() for tensor in trained(name, model))
+
+
+@pytest.mark.parametrize("name", ["pcgrad", "mgda_ub", "jd_upgrad"])
+def test_a_head_that_works_in_place_is_named(name):
+    model = make_model(3)
+    model.heads["t1"] = nn.Sequential(nn.ReLU(inplace=True), model.heads["t1"])
+    with pytest.raises(UserError, match="the head of task 't1' changes the trunk's output in place"):
+        trained(name, model)
+
+
 def test_nothing_to_train_is_named():
     model = make_model(2)
     model.requires_grad_(False)

@@ -11,7 +11,7 @@ from hypothesis.strategies import floats, integers
 from torch import nn
 
 from tests.toys import make_batch, make_conv_model, make_model, make_tasks, weights
-from tune_mtl import Task, UserError, make_strategy
+from tune_mtl import MultiTaskModel, Task, UserError, make_strategy
 from tune_mtl.models.celeba_net import celeba_net
 from tune_mtl.strategies.mr import Road, initial_masks
 
@@ -23,7 +23,7 @@ LR = 0.02
 def test_masks_cover_every_channel_and_keep_the_sharing_ratio(tasks, channels, sigma, seed):
     used = initial_masks(tasks, channels, sigma, torch.Generator().manual_seed(seed))
     assert used.any(dim=0).all()
-    spare = math.floor((1 - sigma) * channels + 1e-9)
+    spare = min(math.floor((1 - sigma) * channels + 1e-9), channels - 1)
     assert ((~used).sum(dim=1) <= spare).all()
     if tasks == 1:
         assert used.all()
@@ -112,3 +112,54 @@ def test_mr_alternates_or_accumulates():
 def test_mr_needs_convolutions():
     with pytest.raises(UserError, match="'mr' needs a trunk with convolutions"):
         make_strategy("mr", make_model(2), make_tasks(2), lr=0.1, mr_updates_end=5)
+
+
+class Reused(nn.Module):
+    """One convolution, used twice, and how its outputs are normed: by ``n1`` and ``n2``, by one of them, or not."""
+
+    def __init__(self, first=None, second=None, other=False):
+        super().__init__()
+        self.inputs, self.conv, self.n1, self.n2 = nn.Linear(5, 24), nn.Conv2d(6, 6, 1), first, second
+        self.other = nn.Conv2d(6, 6, 1) if other else None
+
+    def forward(self, inputs):
+        seen = (self.n1 or nn.Identity())(self.conv(self.inputs(inputs).view(-1, 6, 2, 2)))
+        seen = torch.nn.functional.dropout(torch.tanh(seen), 0.3)  # draws random numbers in evaluation too
+        return (self.n2 or nn.Identity())((self.other or self.conv)(seen)).flatten(1)
+
+
+def reused(*norms, other=False):
+    torch.manual_seed(0)
+    model = MultiTaskModel(Reused(*norms, other=other), {name: nn.Linear(24, 2) for name in ("t0", "t1", "t2")})
+    return make_strategy("mr", model.double(), make_tasks(3), lr=LR, mr_updates_end=9, mr_sigma=0.5)
+
+
+def test_a_convolution_used_twice_is_masked_twice():
+    strategy = reused(nn.BatchNorm2d(6), nn.BatchNorm2d(6))
+    silent = []
+    strategy.predict(make_batch(3, seed=0).inputs)
+    for norm in (strategy.model.trunk.n1, strategy.model.trunk.n2):
+        norm.register_forward_hook(lambda _m, _i, output: silent.append((output == 0).all(dim=(0, 2, 3))))
+    strategy.model(make_batch(3, seed=0).inputs, ["t1"])
+    assert all(torch.equal(found, ~strategy.model.masks[0].used[1]) for found in silent)
+    assert len(silent) == 2
+
+
+def test_what_cannot_be_masked_is_named():
+    with pytest.raises(UserError, match="only some of its outputs go through a norm"):
+        reused(nn.BatchNorm2d(6), None).step(*make_batch(3, seed=0))
+    shared = nn.BatchNorm2d(6)
+    with pytest.raises(UserError, match="'n1' takes the outputs of several convolutions"):
+        reused(shared, shared, other=True).step(*make_batch(3, seed=0))
+
+
+def test_looking_for_places_draws_no_random_numbers():
+    strategy = reused(None, None)
+    torch.manual_seed(4)
+    before = torch.get_rng_state()
+    strategy.model._place_masks(make_batch(3, seed=0).inputs)
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_a_task_uses_a_channel_however_small_its_share():
+    assert initial_masks(40, 8, 1e-12, torch.Generator().manual_seed(0)).any(dim=1).all()

@@ -81,8 +81,10 @@ def test_schedules_and_shares_of_a_run_go_by_the_length_that_updates_allow():
 
 def test_what_needs_a_known_length_is_refused_under_a_clock():
     given = {"lr": 0.1, "max_seconds": 5.0}
-    with pytest.raises(UserError, match="schedule 'cosine' needs to know a run's length"):
+    with pytest.raises(UserError, match="cosine_steps' is a share of a run's length"):
         resolve(toy_problem(), {**given, "strategy": "sus", "schedule": "cosine"})
+    resolve(toy_problem(), {**given, "strategy": "sus", "schedule": "cosine", "cosine_steps": 100})
+    resolve(toy_problem(), {**given, "strategy": "sus", "schedule": "step", "step_every": 100})
     with pytest.raises(UserError, match="mr_updates_end' is a share of a run's length"):
         resolve(toy_problem(conv=True), {**given, "strategy": "mr"})
     with pytest.raises(UserError, match="mr_updates_end' is a share of a run's length"):

@@ -39,7 +39,11 @@ def test_options_that_depend_on_the_run_are_filled_in():
     share = resolve(problem, {"strategy": "mr", "lr": 0.01, "mr_updates_end": 0.5})
     assert share.strategy_options_for(mini_batches=90)["mr_updates_end"] == 45
     assert share.as_dict()["mr_updates_end"] == 0.5
-    for bad in (0.0, -0.5, 1.5, "soon"):
+    whole = resolve(problem, {"strategy": "mr", "lr": 0.01, "mr_updates_end": 1.0})
+    assert whole.strategy_options_for(mini_batches=90)["mr_updates_end"] == 90
+    once = resolve(problem, {"strategy": "mr", "lr": 0.01, "mr_updates_end": 1})
+    assert once.strategy_options_for(mini_batches=90)["mr_updates_end"] == 1
+    for bad in (0.0, -0.5, 1.5, "soon", True):
         with pytest.raises(UserError, match=f"mr_updates_end={bad!r}"):
             resolve(problem, {"strategy": "mr", "lr": 0.01, "mr_updates_end": bad})
 
@@ -52,6 +56,7 @@ def test_options_that_depend_on_the_run_are_filled_in():
         ({"strategy": "mr", "mr_sigma": 0.0}, "mr_sigma"),
         ({"strategy": "gradnorm", "gradnorm_alpha": -1}, "gradnorm_alpha"),
         ({"strategy": "gradnorm", "gradnorm_layer": "nowhere"}, "gradnorm_layer 'nowhere'"),
+        ({"strategy": "gradnorm", "gradnorm_layer": 1.1}, "gradnorm_layer=1.1 must be a text"),
         ({"strategy": "pcgrad", "groups": 2}, "groups=2 cannot be used with strategy 'pcgrad'"),
         ({"strategy": "sus", "mr_sigma": 0.5}, "option 'mr_sigma' belongs to 'mr'"),
         ({"strategy": "jd_upgard"}, "Did you mean 'jd_upgrad'"),
@@ -60,6 +65,18 @@ def test_options_that_depend_on_the_run_are_filled_in():
 def test_what_cannot_be_is_one_line(config, message):
     with pytest.raises(UserError, match=message):
         train(toy_problem(3), {"lr": 0.01, **config})
+
+
+@pytest.mark.parametrize(("typed", "updates"), [("False", 3), ("no", 3), (False, 3), ("True", 1), (True, 1)])
+def test_what_a_strategy_reads_decides_how_many_updates_it_takes(typed, updates):
+    config = resolve(toy_problem(3, conv=True), {"strategy": "mr", "lr": 0.01, "mr_accumulate": typed})
+    assert config.updates_per_batch(3) == updates
+
+
+@pytest.mark.parametrize("option", ["adam_weight_decay", "clip_norm", "lr", "batch_size", "max_seconds", "groups"])
+def test_true_is_no_number(option):
+    with pytest.raises(UserError, match=f"{option}=True must be"):
+        resolve(toy_problem(3), {"strategy": "io", "lr": 0.01, option: True})
 
 
 def test_adatask_takes_groups():

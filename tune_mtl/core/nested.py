@@ -1,5 +1,6 @@
 """Tensors, or tuples, lists and dicts of tensors: what models take and give."""
 
+import copy
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
@@ -14,7 +15,10 @@ def map_tensors(function: Callable[[Tensor], Tensor], value: Nested) -> Nested:
     if isinstance(value, Tensor):
         return function(value)
     if isinstance(value, dict):
-        return {key: map_tensors(function, item) for key, item in value.items()}
+        mapped = copy.copy(value)  # of its own class, which may have more to it than its items
+        for key, item in value.items():
+            mapped[key] = map_tensors(function, item)
+        return mapped
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return type(value)(*(map_tensors(function, item) for item in value))
     if isinstance(value, tuple | list):

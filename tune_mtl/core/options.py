@@ -1,10 +1,10 @@
 """Typed records of options, one per owner, and their flat names: ``owner_option``."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator
 
 from tune_mtl.core.errors import UserError, did_you_mean
 
@@ -45,7 +45,7 @@ class TunableCount:
 class ShareOfRun:
     """Marks an option counted in mini-batches: a trial that does not give it takes this share of its own length.
 
-    A trial may also give a share itself, a number between 0 and 1.
+    A trial may also give a share itself: a number above 0, up to 1.0, the whole run. (1 is one mini-batch.)
     """
 
     share: float
@@ -53,7 +53,7 @@ class ShareOfRun:
     @staticmethod
     def is_share(given: Any) -> bool:
         """Whether what is ``given`` (None: nothing) depends on a run's length."""
-        return given is None or (isinstance(given, float) and 0 < given < 1)
+        return given is None or (isinstance(given, float) and 0 < given <= 1)
 
     def in_mini_batches(self, given: Any, length: int) -> Any:
         """What is ``given``, for a run of so many mini-batches."""
@@ -75,6 +75,15 @@ class Options(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
+    @field_validator("*", mode="before")
+    @classmethod
+    def _no_booleans_as_numbers(cls, value: Any, field: ValidationInfo) -> Any:
+        assert field.field_name is not None
+        allowed = set(_kinds(cls.model_fields[field.field_name].annotation))
+        if isinstance(value, bool) and allowed & {int, float} and bool not in allowed:
+            raise ValueError("must be a number")
+        return value
+
     @classmethod
     def marked(cls, mark: type[_Mark]) -> dict[str, _Mark]:
         """The options that carry such a mark, with it."""
@@ -85,6 +94,15 @@ class Options(BaseModel):
     def flat(self, owner: str) -> dict[str, Any]:
         """``{owner_option: value}`` for the values that differ from their defaults."""
         return {f"{owner}_{name}": value for name, value in self.model_dump(exclude_defaults=True).items()}
+
+
+def _kinds(annotation: Any) -> Iterator[Any]:
+    """What an annotation is made of: ``int | None`` of ``int`` and ``None``."""
+    parts = get_args(annotation)
+    for part in parts:
+        yield from _kinds(part)
+    if not parts:
+        yield annotation
 
 
 _Record = TypeVar("_Record", bound=Options)

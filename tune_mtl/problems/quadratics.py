@@ -58,6 +58,10 @@ class Quadratics(Problem):
         noise: float = 1.0,
         seed: int = 0,
     ) -> None:
+        for name, value in (("tasks", tasks), ("dimension", dimension), ("seed", seed)):
+            if not isinstance(value, int | float) or not math.isfinite(value) or value != int(value) or value < 0:
+                raise UserError(f"problem_{name}={value!r} must be a whole number, not negative.")
+        tasks, dimension, seed = int(tasks), int(dimension), int(seed)
         if (
             not all(math.isfinite(value) for value in (heterogeneity, conditioning, noise))
             or tasks < 1
@@ -137,8 +141,9 @@ class Quadratics(Problem):
         """Whether a trial takes the theorem's steps, for these tasks, one task at a time through one optimizer."""
         alone = config["strategy"] == "ius" and config.get("groups") == len(self.tasks)
         steps = config["optimizer"] == "theorem" and config["lr"] == 1.0 and config["schedule"] == "constant"
+        exact = config.get("clip_norm") is None and config["precision"] == "fp32"
         mu, smoothness = config.get("theorem_mu"), config.get("theorem_smoothness")
-        return alone and steps and (mu, smoothness) == (self.mu, self.smoothness)
+        return alone and steps and exact and (mu, smoothness) == (self.mu, self.smoothness)
 
     def risk(self, point: "np.ndarray[Any, np.dtype[np.float64]]") -> float:
         """F(w), the mean of the tasks."""

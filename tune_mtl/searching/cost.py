@@ -2,24 +2,25 @@
 
 import shutil
 import time
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 
 from tune_mtl.core.errors import UserError
 from tune_mtl.core.nested import tensors
 from tune_mtl.core.seeds import isolated
-from tune_mtl.searching.plan import Plan
+from tune_mtl.searching.plan import Plan, mini_batches_per_epoch
 from tune_mtl.strategies.info import count
 from tune_mtl.strategies.registry import strategy_info
-from tune_mtl.training.config import resolve
+from tune_mtl.training.config import Config, resolve
 from tune_mtl.training.trainer import Diverged, Trainer
 
 _KEPT_CHECKPOINTS = 2
+_LOOKS = 3
+"""Mini-batches after which it is known who is slow; the first does not count."""
 _SMALL_BATCH = 8
 """Samples, where only what is kept is weighed: it does not depend on them, and many groups take their time."""
 
@@ -66,45 +67,72 @@ def measure(plan: Plan, *, whole_period: bool) -> Measured:
     """
     threads = torch.get_num_threads()
     with isolated():
-        kept, weights = _weigh(plan, heaviest(plan, "states"))
-        seconds = _time(plan, heaviest(plan, "passes")) if whole_period else 0.0
+        kept, weights = _weigh(plan, largest(plan))
+        seconds = _time(plan, slowest(plan)) if whole_period else 0.0
     torch.set_num_threads(threads)
     at_once = plan.settings.concurrency or plan.slots
     return Measured(seconds, at_once * _KEPT_CHECKPOINTS * (kept + weights) + plan.total * weights)
 
 
-def heaviest(plan: Plan, what: Literal["states", "passes"]) -> dict[str, Any]:
-    """The config with most optimizer states, or most passes through the trunk per mini-batch; as many groups as any."""
+def demanding(plan: Plan) -> list[Config]:
+    """The first config of every strategy, with as many groups as any."""
+    found = []
+    for strategy in plan.space.strategies:
+        config = next(plan.space.grid(strategy))
+        if "groups" in plan.space.of(strategy):
+            config["groups"] = max(plan.space.of(strategy)["groups"].points(), key=_group_count)
+        found.append(resolve(plan.problem, plan.completed(config), plan.settings.problem))
+    return found
+
+
+def largest(plan: Plan) -> Config:
+    """The demanding config with most optimizer states."""
     tasks = len(plan.problem.tasks)
 
-    def load(config: Mapping[str, Any]) -> tuple[int, int]:
-        info, groups = strategy_info(config["strategy"]), config.get("groups", tasks)
-        states, passes = (
-            sum(count(formula, tasks, groups) for formula in formulas)
-            for formulas in ((info.states,), (info.forwards, info.backwards))
-        )
-        return (states, passes) if what == "states" else (passes, states)
+    def states(config: Config) -> int:
+        groups = tasks if config.groups is None else _group_count(config.groups)
+        return count(strategy_info(config.strategy).states, tasks, groups)
 
-    configs = []
-    for strategy in plan.space.strategies:
-        most = {
-            name: max(dimension.points())
-            for name, dimension in plan.space.of(strategy).items()
-            if name == "groups" and all(isinstance(value, int) for value in dimension.points())
-        }
-        configs.append(plan.completed({**next(plan.space.grid(strategy)), **most}))
-    return max(configs, key=load)
+    return max(demanding(plan), key=states)
 
 
-def _weigh(plan: Plan, config: Mapping[str, Any]) -> tuple[int, int]:
+def slowest(plan: Plan) -> Config:
+    """The demanding config that takes longest, by its first mini-batches: some strategies solve programs."""
+    configs = demanding(plan)
+    if len(configs) == 1:
+        return configs[0]
+    tasks = len(plan.problem.tasks)
+
+    def seconds(config: Config) -> float:
+        moments: list[float] = []
+
+        def note() -> None:
+            moments.append(time.monotonic())
+            if len(moments) == _LOOKS:
+                raise _Enough
+
+        trainer = Trainer(plan.problem, config)
+        with suppress(_Enough, Diverged):
+            trainer.run_period(note)
+        trainer.close()
+        pace = (moments[-1] - moments[0]) / (len(moments) - 1) if len(moments) > 1 else 0.0
+        return pace * config.mini_batches(mini_batches_per_epoch(plan.problem, config), tasks)
+
+    return max(configs, key=seconds)
+
+
+def _group_count(groups: int | list[list[str]]) -> int:
+    return groups if isinstance(groups, int) else len(groups)
+
+
+def _weigh(plan: Plan, config: Config) -> tuple[int, int]:
     """Bytes of a trial's checkpoint, and of its weights."""
 
     def stop() -> None:
         raise _Enough
 
-    resolved = resolve(plan.problem, config, plan.settings.problem)
-    small = min(_SMALL_BATCH, resolved.batch_size)
-    trainer = Trainer(plan.problem, resolved.model_copy(update={"batch_size": small}))
+    small = min(_SMALL_BATCH, config.batch_size)
+    trainer = Trainer(plan.problem, config.model_copy(update={"batch_size": small}))
     with suppress(_Enough, Diverged):
         trainer.run_period(stop)
     kept, weights = (_bytes(state) for state in (trainer.state_dict(), trainer.strategy.model.state_dict()))
@@ -112,9 +140,9 @@ def _weigh(plan: Plan, config: Mapping[str, Any]) -> tuple[int, int]:
     return kept, weights
 
 
-def _time(plan: Plan, config: Mapping[str, Any]) -> float:
+def _time(plan: Plan, config: Config) -> float:
     """Seconds of a whole trial, judged by its first evaluation."""
-    trainer = Trainer(plan.problem, resolve(plan.problem, config, plan.settings.problem))
+    trainer = Trainer(plan.problem, config)
     started = time.monotonic()
     with suppress(Diverged):
         trainer.run_period()

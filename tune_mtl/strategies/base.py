@@ -147,7 +147,7 @@ class Strategy(ABC):
         """One forward pass of all labelled tasks, cut between trunk and heads.
 
         Raises:
-            UserError: if the trunk's output holds no tensors that could be told apart.
+            UserError: if the trunk's output holds no tensors that could be told apart, or a head works in place on it.
         """
         if not batch.rows:
             return SharedPass([], [], {})
@@ -166,9 +166,20 @@ class Strategy(ABC):
                     f"the trunk returns a {kind}: '{self.info.name}' needs tensors, or tuples or dicts of them."
                 )
             features = map_tensors(leaf, features)
-            predictions = {task: self.model.heads[task](features) for task in batch.rows}
+            predictions = {task: self._prediction(task, features) for task in batch.rows}
         losses = self._losses_of(map_tensors(_widened, predictions), batch)
         return SharedPass([output for output, _ in cut.values()], [made for _, made in cut.values()], losses)
+
+    def _prediction(self, task: str, features: Nested) -> Nested:
+        try:
+            return self.model.heads[task](features)
+        except RuntimeError as error:
+            if "leaf" in str(error) and "in-place" in str(error):
+                raise UserError(
+                    f"the head of task '{task}' changes the trunk's output in place: '{self.info.name}' takes gradients"
+                    " there. Use inplace=False."
+                ) from error
+            raise
 
     def _losses_of(self, predictions: Mapping[str, Nested], batch: Labelled) -> Losses:
         return {

@@ -97,7 +97,8 @@ class JacobianDescent(Strategy):
     def _aggregated(
         self, tasks: tuple[str, ...], trunk: list[nn.Parameter], jacobians: list[Tensor]
     ) -> list[Tensor | None]:
-        """The trunk's gradient; not finite where the Jacobian is not, whatever the aggregator makes of that."""
+        """The trunk's gradient; whatever the aggregator makes of them, not finite where products of the Jacobian's rows
+        are not, and zero where they vanish."""
         aggregator = self._aggregator(tasks)
         for weight, jacobian in zip(trunk, jacobians, strict=True):
             weight.jac = jacobian  # type: ignore[attr-defined]
@@ -108,9 +109,11 @@ class JacobianDescent(Strategy):
                 else:
                     jac_to_grad(trunk, aggregator)  # type: ignore[call-overload]
         except Exception:
-            if all(bool(jacobian.isfinite().all()) for jacobian in jacobians):
+            lengths = _squared_lengths(jacobians)
+            if bool(lengths.isfinite().all()) and bool((lengths > 0).any()):
                 raise
-            return [torch.full_like(weight, torch.nan) for weight in trunk]
+            step = 0.0 if bool(lengths.isfinite().all()) else torch.nan
+            return [torch.full_like(weight, step) for weight in trunk]
         finally:
             for weight in trunk:
                 if hasattr(weight, "jac"):
@@ -144,8 +147,14 @@ class JacobianDescent(Strategy):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from ``state``."""
         super().load_state_dict(state)
+        self._aggregators.clear()
         for tasks, remembered in state["aggregators"]:
             remember(self._aggregator(tuple(tasks)), remembered)
+
+
+def _squared_lengths(jacobians: Sequence[Tensor]) -> Tensor:
+    """Of each row, in its own precision, as aggregators see them: they may overflow or vanish where the rows do not."""
+    return torch.stack([jacobian.flatten(1).square().sum(dim=1) for jacobian in jacobians]).sum(dim=0)
 
 
 def _split(found: Sequence[Tensor | None], *sizes: int) -> list[Sequence[Tensor | None]]:

@@ -76,35 +76,24 @@ class RoamingModel(MultiTaskModel):
             for mask, active in zip(self.masks, before, strict=True):
                 mask.active = active
 
-    @torch.no_grad()
     def _place_masks(self, inputs: Nested) -> None:
-        """Follow the outputs of convolutions through one forward pass, in evaluation mode so that nothing changes."""
-        layers: list[nn.Module] = list(convolutions(self.trunk))
-        made: dict[int, tuple[int, Tensor]] = {}
-        places = list(layers)
+        """Let every mask sit where its convolution's output is done; one that is used several times has several places.
 
-        def leaves_convolution(layer: nn.Module, _inputs: Any, output: Tensor) -> None:
-            made[id(output)] = (layers.index(layer), output)
-
-        def enters_norm(layer: nn.Module, inputs: tuple[Any, ...]) -> None:
-            index, _ = made.get(id(inputs[0]), (None, None))
-            if index is not None and places[index] is layers[index]:
-                places[index] = layer
-
-        norms = [module for module in self.trunk.modules() if isinstance(module, _NormBase | nn.GroupNorm)]
-        hooks = [layer.register_forward_hook(leaves_convolution) for layer in layers]
-        hooks += [norm.register_forward_pre_hook(enters_norm) for norm in norms]
-        training = {module: module.training for module in self.trunk.modules()}
-        try:
-            self.trunk.eval()
-            self.trunk(inputs)
-        finally:
-            for module, mode in training.items():
-                module.training = mode
-            for hook in hooks:
-                hook.remove()
-        for place, mask in zip(places, self.masks, strict=True):
+        Raises:
+            UserError: if a place would need the masks of several convolutions.
+        """
+        names = {module: name for name, module in self.trunk.named_modules()}
+        places: dict[nn.Module, ChannelMask] = {}
+        for (layer, norms), mask in zip(norms_after(self.trunk, inputs).items(), self.masks, strict=True):
             assert isinstance(mask, ChannelMask)
+            for place in norms or [layer]:
+                if place in places:
+                    raise UserError(
+                        f"strategy 'mr' cannot mask this trunk: '{names[place]}' takes the outputs of several"
+                        " convolutions, each of which has masks of its own."
+                    )
+                places[place] = mask
+        for place, mask in places.items():
             place.register_forward_hook(mask.hook)
         self._placed = True
 
@@ -220,11 +209,11 @@ class Road:
 def initial_masks(tasks: int, channels: int, sigma: float, generator: torch.Generator) -> Tensor:
     """bool ``[tasks, channels]``: channel u goes to task u mod N; then each task gets more at random.
 
-    At most ``floor((1 - sigma) channels)`` channels of each task stay unused.
+    At most ``floor((1 - sigma) channels)`` channels of each task stay unused, and one at least is used.
     """
     used = torch.zeros(tasks, channels, dtype=torch.bool)
     used[torch.arange(channels) % tasks, torch.arange(channels)] = True
-    spare = math.floor((1 - sigma) * channels + 1e-9)
+    spare = min(math.floor((1 - sigma) * channels + 1e-9), channels - 1)
     for row in used:
         row[_draw(~row, int((~row).sum()) - spare, generator)] = True
     return used
@@ -246,4 +235,50 @@ def convolutions(trunk: nn.Module) -> list[_ConvNd]:
     found = [module for module in trunk.modules() if isinstance(module, _ConvNd)]
     if not found:
         raise UserError("strategy 'mr' needs a trunk with convolutions: it masks their channels. This one has none.")
+    return found
+
+
+@torch.no_grad()
+def norms_after(trunk: nn.Module, inputs: Nested) -> dict[nn.Module, list[nn.Module]]:
+    """For each convolution the norms over channels that take its outputs, as seen in one forward pass.
+
+    The pass is made in evaluation mode and with random numbers of its own: it leaves no trace.
+
+    Raises:
+        UserError: if norms take only some outputs of a convolution that is used several times.
+    """
+    found: dict[nn.Module, list[nn.Module]] = {layer: [] for layer in convolutions(trunk)}
+    made: dict[int, tuple[nn.Module, Tensor]] = {}
+    normed: set[int] = set()
+
+    def leaves_convolution(layer: nn.Module, _inputs: Any, output: Tensor) -> None:
+        made[id(output)] = (layer, output)
+
+    def enters_norm(norm: nn.Module, inputs: tuple[Any, ...]) -> None:
+        layer, _ = made.get(id(inputs[0]), (None, None))
+        if layer is not None:
+            normed.add(id(inputs[0]))
+            if norm not in found[layer]:
+                found[layer].append(norm)
+
+    norms = [module for module in trunk.modules() if isinstance(module, _NormBase | nn.GroupNorm)]
+    hooks = [layer.register_forward_hook(leaves_convolution) for layer in found]
+    hooks += [norm.register_forward_pre_hook(enters_norm) for norm in norms]
+    training = {module: module.training for module in trunk.modules()}
+    device = next(trunk.parameters()).device
+    try:
+        with torch.random.fork_rng([device] if device.type == "cuda" else []):
+            trunk.eval()
+            trunk(inputs)
+    finally:
+        for module, mode in training.items():
+            module.training = mode
+        for hook in hooks:
+            hook.remove()
+    for output, (layer, _) in made.items():
+        if found[layer] and output not in normed:
+            raise UserError(
+                "strategy 'mr' cannot mask this trunk: a convolution is used several times, and only some of its"
+                " outputs go through a norm."
+            )
     return found

@@ -15,8 +15,10 @@ _Count = Annotated[int, Field(ge=1)]
 
 
 def _as_text(value: object) -> object:
-    """Layers of a ``Sequential`` are named by numbers, which a command line reads as such."""
-    return str(value) if isinstance(value, int | float) else value
+    """Layers of a ``Sequential`` are named by numbers; of 1.1 nobody knows whether it was 1.10."""
+    if isinstance(value, float):
+        raise ValueError("must be a text: put it in quotes")
+    return str(value) if isinstance(value, int) else value
 
 
 class NoOptions(Options):

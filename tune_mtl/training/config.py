@@ -7,7 +7,7 @@ import os
 from collections.abc import Collection, Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, field_validator
 
 from tune_mtl.core.errors import UserError, did_you_mean
 from tune_mtl.core.grouping import make_groups
@@ -23,10 +23,6 @@ from tune_mtl.strategies.schedules import schedules
 
 _Positive = Annotated[int, Field(ge=1, lt=2**31)]
 _MODEL = "model_"
-_NUMBERS = (
-    "lr", "groups", "seed", "batch_size", "eval_batch_size", "epochs", "evaluate_every", "max_updates", "max_seconds",
-    "threads",
-)  # fmt: skip
 
 
 class Config(Options):
@@ -78,14 +74,6 @@ class Config(Options):
     deterministic: bool = False
     options: Mapping[str, Any] = {}
 
-    @model_validator(mode="before")
-    @classmethod
-    def _no_booleans_as_numbers(cls, values: Any) -> Any:
-        for name in _NUMBERS:
-            if isinstance(values.get(name), bool):
-                raise ValueError(f"{name}={values[name]} must be a number")
-        return values
-
     @field_validator("groups", mode="before")
     @classmethod
     def _count_or_lists(cls, groups: Any) -> Any:
@@ -114,10 +102,17 @@ class Config(Options):
     def updates_per_batch(self, tasks: int) -> int:
         """Optimizer steps per mini-batch, with ``tasks`` tasks."""
         info = strategy_info(self.strategy)
-        if info.joined_by is not None and self.options.get(f"{info.name}_{info.joined_by}"):
+        if info.joined_by is not None and getattr(self._strategy_record, info.joined_by):
             return 1
         groups = len(self.groups) if isinstance(self.groups, list) else self.groups
         return count(info.updates, tasks, groups or tasks)
+
+    @property
+    def _strategy_record(self) -> Options:
+        """The strategy's own options as it will read them, but for those that depend on the run's length."""
+        owners = {self.strategy: strategy_info(self.strategy).options}
+        own = self.strategy_options_for(mini_batches=1)
+        return read_options({key: own[key] for key in flat_names(owners) if key in own}, owners)[self.strategy]
 
     def strategy_options_for(self, mini_batches: int) -> dict[str, Any]:
         """Flat options of ``make_strategy``, for a run of so many mini-batches."""
@@ -186,16 +181,13 @@ def _check_length(config: Config) -> None:
     """Refuse what depends on the length of a run that only the clock knows."""
     if config.max_seconds is None:
         return
-    if config.schedule != "constant":
-        raise UserError(
-            f"schedule '{config.schedule}' needs to know a run's length: it cannot be used with max_seconds."
-        )
-    for option, mark in strategy_info(config.strategy).options.marked(ShareOfRun).items():
-        if mark.is_share(config.options.get(f"{config.strategy}_{option}")):
-            raise UserError(
-                f"option '{config.strategy}_{option}' is a share of a run's length, which max_seconds leaves open:"
-                f" give it in mini-batches, --set {config.strategy}_{option}=1000."
-            )
+    for owner, record in option_owners(strategy_info(config.strategy), config.optimizer, config.schedule).items():
+        for option, mark in record.marked(ShareOfRun).items():
+            if mark.is_share(config.options.get(f"{owner}_{option}")):
+                raise UserError(
+                    f"option '{owner}_{option}' is a share of a run's length, which max_seconds leaves open:"
+                    f" give it in mini-batches, --set {owner}_{option}=1000."
+                )
 
 
 def _without_options_of_others(flat: Mapping[str, Any], known: Collection[str]) -> dict[str, Any]:
