@@ -15,7 +15,7 @@ from tune_mtl.strategies.sus import SharedUpdateSteps
 Array: TypeAlias = "np.ndarray[tuple[int, ...], np.dtype[np.float64]]"
 
 
-_IN_CACHE, _ON_DEVICE = 2**16, 2**24
+_IN_CACHE, _ON_DEVICE = 2**18, 2**24
 """Numbers of the Jacobian that are widened and multiplied at once: what a CPU's cache holds, what keeps a GPU busy."""
 
 
