@@ -34,7 +34,7 @@ class Measured:
 
 
 class _Enough(Exception):
-    """The first mini-batch is done."""
+    """Enough mini-batches are done."""
 
 
 def check_disk(plan: Plan) -> None:
