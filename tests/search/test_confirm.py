@@ -189,7 +189,7 @@ def test_addresses_lose_their_passwords_where_others_can_read_them():
         ({"budget": "updates", "max_updates": 3, "max_epochs": 2}, "exclude each other"),
         ({"budget": "money"}, "budget='money'"),
         ({"confirm": -1}, "confirm=-1"),
-        ({"budget": "seconds", "max_seconds": 3.0, "fixed": {"schedule": "cosine"}}, "cannot be used with max_seconds"),
+        ({"budget": "seconds", "max_seconds": 3.0, "fixed": {"schedule": "cosine"}}, "which max_seconds leaves open"),
     ],
 )
 def test_budgets_that_cannot_be_are_refused(given, message):
