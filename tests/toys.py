@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tune_mtl import Batch, MultiTaskModel, Problem, Task, TensorData
+from tune_mtl import Batch, MultiTaskModel, Objective, Problem, Task, TensorData
 from tune_mtl.core.options import ShareOfRun
 from tune_mtl.strategies.registry import strategy_info
 
@@ -80,7 +80,7 @@ def equal(first: Sequence[Tensor], second: Sequence[Tensor]) -> bool:
 
 
 def toy_problem(count: int = 3, *, samples: int = 60, dropout: bool = True, conv: bool = False, **parts) -> Problem:
-    """A problem with dropout (global randomness) whose data take no time to make."""
+    """A problem with dropout (global randomness) whose data take no time to make; judged by the mean of its losses."""
 
     def model(width: int = HIDDEN) -> MultiTaskModel:
         layers = [nn.Linear(FEATURES, width), nn.Tanh(), nn.Dropout(0.2 if dropout else 0.0)]
@@ -95,4 +95,4 @@ def toy_problem(count: int = 3, *, samples: int = 60, dropout: bool = True, conv
         return TensorData(batch.inputs, batch.targets)
 
     defaults = {"epochs": 4, "batch_size": 8, "eval_batch_size": 16, "threads": 1}
-    return Problem("toy", make_tasks(count), model, data, **{"defaults": defaults, **parts})
+    return Problem("toy", make_tasks(count), model, data, **{"defaults": defaults, "objective": Objective(), **parts})

@@ -49,6 +49,7 @@ def test_the_unet_has_the_papers_size():
 @pytest.mark.parametrize("name", SIZES)
 def test_every_strategy_trains_an_epoch(name):
     problem = load_problem(name)
+    assert str(problem.judged_by) == "val/loss:min"
     for strategy in registry:
         config = {"strategy": strategy, "lr": 1e-4, "epochs": 1, "batch_size": BATCHES[name], "eval_batch_size": 4}
         if strategy == "jd_nashmtl" and name == "celeba":

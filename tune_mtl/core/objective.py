@@ -5,6 +5,9 @@ from typing import Literal, cast
 
 from tune_mtl.core.errors import UserError
 
+RELATIVE_LOSS = "val/relative_loss"
+"""The mean over tasks of validation loss / reference loss: the default where every task has a reference."""
+
 
 @dataclass(frozen=True)
 class Objective:

@@ -142,4 +142,4 @@ def _line(problem: Any, prefix: str) -> str:
     if problem["type"] == "missing":
         return f"{name} is missing"
     message = problem["msg"].removeprefix("Value error, ").removeprefix("Input ")
-    return f"{name}={problem['input']!r} {message}"
+    return f"{name}={problem['input']!r} {message}" if name else message  # of several values: it names them

@@ -9,7 +9,7 @@ import torch
 from tune_mtl.core.data import Batch, Data
 from tune_mtl.core.errors import UserError, did_you_mean
 from tune_mtl.core.model import MultiTaskModel
-from tune_mtl.core.objective import Objective
+from tune_mtl.core.objective import RELATIVE_LOSS, Objective
 from tune_mtl.core.task import Task
 
 if TYPE_CHECKING:
@@ -23,7 +23,9 @@ class Problem:
         name: Names the MLflow experiment and folders.
         tasks: In the order that groups keep.
         defaults: Config values that suit this problem: ``{"epochs": 12, "batch_size": 64}``.
-        objective: What trials are judged by.
+        objective: What trials are judged by. None, the default: ``val/relative_loss`` where every task has a reference
+            loss, given or found (see :class:`Task`), else ``val/loss``.
+        objective_warning: Why a problem that set no objective is judged by ``val/loss`` after all, in a line; or None.
         spaces: Search spaces by name, beyond the ones every problem has.
         own_options: Arguments of the class that makes the problem which a config may name without ``problem_``.
         analysed: The names of what ``analyse`` gives.
@@ -32,7 +34,8 @@ class Problem:
     name: str
     tasks: Sequence[Task]
     defaults: Mapping[str, Any] = {}
-    objective: Objective = Objective()
+    objective: Objective | None = None
+    objective_warning: str | None = None
     spaces: Mapping[str, Any] = {}
     own_options: ClassVar[tuple[str, ...]] = ()
     analysed: ClassVar[tuple[str, ...]] = ()
@@ -66,6 +69,14 @@ class Problem:
         for attribute, value in given.items():
             if value is not None:
                 setattr(self, attribute, value)
+
+    @property
+    def judged_by(self) -> Objective:
+        """The objective, or what stands in for it while none is set."""
+        if self.objective is not None:
+            return self.objective
+        known = all(task.reference_loss is not None for task in self.tasks)
+        return Objective(RELATIVE_LOSS) if known else Objective()
 
     def model(self, **options: Any) -> MultiTaskModel:  # noqa: ARG002
         """A fresh network on the CPU, initialised from torch's global random state. ``options``: ``model_...`` keys."""

@@ -28,7 +28,10 @@ class Task:
         metrics: Makes a fresh ``torchmetrics.MetricCollection`` for one evaluation, or None.
         weight: The paper's c_k: scales the loss in training, never in what is reported.
         reference_loss: What the best constant prediction scores on the training set; makes losses comparable
-            between tasks (``val/relative_loss``).
+            between tasks (``val/relative_loss``). Where none is given and trials are judged by it, ``train`` and
+            ``search`` find it: one output for all samples, and in outputs ``[batch, channels, positions...]`` for
+            all positions too, is optimised until the mean loss over the labelled training samples is least. Of large
+            sets a fixed part is used: 20,000 samples (2,000 where they are not tensors), fewer of large outputs.
     """
 
     name: str

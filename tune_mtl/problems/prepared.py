@@ -5,6 +5,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from tune_mtl.core.errors import UserError
+from tune_mtl.core.objective import Objective
 from tune_mtl.core.prepared import MappedData, open_prepared
 from tune_mtl.core.problem import Problem
 
@@ -23,6 +24,7 @@ class PreparedProblem(Problem):
         data: The folder of prepared sets; default: ``TUNE_MTL_DATA``, else ``data`` here.
     """
 
+    objective = Objective("val/loss", "min")
     own_options: ClassVar[tuple[str, ...]] = ("protocol",)
 
     def __init__(self, protocol: Protocol = "holdout", data: str | None = None, **parts: Any) -> None:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from tune_mtl.core.data import TensorData
 from tune_mtl.core.errors import UserError
 from tune_mtl.core.model import MultiTaskModel
+from tune_mtl.core.objective import Objective
 from tune_mtl.core.problem import Problem
 from tune_mtl.core.task import Task
 
@@ -47,6 +48,7 @@ class Quadratics(Problem):
     """
 
     name = "quadratics"
+    objective = Objective("val/loss", "min")
     analysed: ClassVar[tuple[str, ...]] = ("val/excess_risk", "val/bound")
 
     def __init__(

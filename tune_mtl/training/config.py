@@ -144,7 +144,7 @@ def resolve(problem: Problem, given: Mapping[str, Any], name: str | None = None)
     Raises:
         UserError: for an unknown key, a value out of range, groups that cannot be, an option of someone else.
     """
-    defaults = {"threads": len(os.sched_getaffinity(0)), "metric": str(problem.objective), **problem.defaults}
+    defaults = {"threads": len(os.sched_getaffinity(0)), "metric": str(problem.judged_by), **problem.defaults}
     known = Config.model_fields.keys() - {"options"}
     named = {PROBLEM + key if key in problem.own_options else key: value for key, value in given.items()}
     kept = {key: _plain(key, value) for key, value in named.items() if value is not None or key not in known}

@@ -23,6 +23,7 @@ from tune_mtl.strategies.make import strategy_class
 from tune_mtl.strategies.registry import strategy_info
 from tune_mtl.training import checkpoint
 from tune_mtl.training.config import Config, resolve
+from tune_mtl.training.references import judged
 from tune_mtl.training.trainer import Diverged, Record, Trainer, check_same_config
 
 CHECKPOINT_SHARE = 0.03
@@ -97,7 +98,10 @@ def train(
         UserError: for anything in the input that cannot be, before anything is written.
     """
     loaded = load_problem(problem, config)
-    resolved = resolve(loaded, config, problem if isinstance(problem, str) else None)
+    name = problem if isinstance(problem, str) else None
+    resolve(loaded, config, name)  # what cannot be is said before anything is computed
+    loaded = judged(loaded, config)
+    resolved = resolve(loaded, config, name)
     with ExitStack() as stack:
         stack.enter_context(isolated())
         stack.enter_context(_torch_settings(deterministic=resolved.deterministic))
