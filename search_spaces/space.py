@@ -27,6 +27,10 @@ class Choice:
         """All of them."""
         return self.values
 
+    def at(self, share: float) -> Any:
+        """The value at ``share`` (0 to 1) of the values' list: equal shares for all."""
+        return self.values[min(int(share * len(self.values)), len(self.values) - 1)]
+
     def suggest(self, trial: "Trial", name: str) -> Any:
         """One of them."""
         return self.values[0] if len(self.values) == 1 else trial.suggest_categorical(name, self.values)
@@ -48,6 +52,10 @@ class Range:
         """The grid; without one, five equal steps."""
         return self.grid or tuple(self.low + (self.high - self.low) * step / 4 for step in range(5))
 
+    def at(self, share: float) -> float:
+        """The number at ``share`` (0 to 1) of the way from ``low`` to ``high``."""
+        return min(self.low + share * (self.high - self.low), self.high)
+
     def suggest(self, trial: "Trial", name: str) -> float:
         """Uniform."""
         return trial.suggest_float(name, self.low, self.high)
@@ -65,6 +73,10 @@ class LogRange(Range):
     def points(self) -> tuple[float, ...]:
         """The grid; without one, the 1-2-5 steps within the range."""
         return self.grid or one_two_five(self.low, self.high)
+
+    def at(self, share: float) -> float:
+        """The number at ``share`` (0 to 1) of the way from ``low`` to ``high``, by order of magnitude."""
+        return min(max(self.low * math.pow(self.high / self.low, share), self.low), self.high)
 
     def suggest(self, trial: "Trial", name: str) -> float:
         """Log-uniform."""
@@ -85,6 +97,10 @@ class IntRange:
     def points(self) -> tuple[int, ...]:
         """All of them."""
         return tuple(range(self.low, self.high + 1))
+
+    def at(self, share: float) -> int:
+        """The number at ``share`` (0 to 1) of the list of all: equal shares for all."""
+        return min(self.low + int(share * (self.high - self.low + 1)), self.high)
 
     def suggest(self, trial: "Trial", name: str) -> int:
         """Uniform."""

@@ -4,6 +4,7 @@ import errno
 import gc
 import logging
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,15 @@ from tune_mtl.core.errors import UserError
 from tune_mtl.problems.registry import load_problem
 from tune_mtl.training import checkpoint
 from tune_mtl.training.config import resolve
+from tune_mtl.training.references import judged
 from tune_mtl.training.trainer import Diverged, Trainer
 from tune_mtl.training.trial import BEST, CHECKPOINT, CHECKPOINT_SHARE, best_content
 
 TRIAL = "trial"
 """The key of the search's own ordinal in a trial's Ray config; it is no part of the config proper."""
+
+REPLICATE = "replicate"
+"""The key of the repetition of the tuning that a trial belongs to, likewise: 0, 1, ..."""
 
 OUTCOME = "outcome"
 
@@ -28,6 +33,11 @@ logger = logging.getLogger(__name__)
 
 _DISK_PATIENCE, _DISK_PAUSE = 600.0, 2.0
 """Seconds that a trial waits for room on a full disk, and between two tries; the search itself gives up before."""
+
+
+def proper(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the trial's config proper: what Ray was given, without the keys that say which trial it is."""
+    return {key: value for key, value in config.items() if key not in (TRIAL, REPLICATE)}
 
 
 class MTLTrainable(Trainable):
@@ -46,11 +56,11 @@ class MTLTrainable(Trainable):
         self._begin(config)
 
     def _begin(self, config: dict[str, Any]) -> None:
-        flat = {key: value for key, value in config.items() if key != TRIAL}
+        flat = proper(config)
         if self.strategy is not None:
             flat["strategy"] = self.strategy
         name = flat["problem"]
-        problem = load_problem(name, flat) if self._shared is None else self._shared.load()
+        problem = judged(load_problem(name, flat), flat) if self._shared is None else self._shared.load()
         self.trainer = Trainer(problem, resolve(problem, flat, name))
         self._saved_at, self._save_cost = time.monotonic(), 0.0
 

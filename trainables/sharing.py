@@ -16,6 +16,7 @@ from tune_mtl.core.data import Batch, Data, TensorData
 from tune_mtl.core.nested import Nested, map_tensors, tensors
 from tune_mtl.core.problem import Problem
 from tune_mtl.problems.registry import load_problem
+from tune_mtl.training.references import references_of, with_references
 
 _SPLITS = ("train", "val")
 
@@ -32,6 +33,7 @@ class SharedProblem:
         splits: References to the splits that are plain tensors; all workers of a node map one copy from Ray's object
             store.
         options: What it is made with, ``problem_...``.
+        references: Reference losses by task, as the driver has them: workers find none themselves.
     """
 
     token: str
@@ -40,6 +42,7 @@ class SharedProblem:
     problem: Problem | None = None
     splits: dict[str, Any] = field(default_factory=dict)
     options: dict[str, Any] = field(default_factory=dict)
+    references: dict[str, float] = field(default_factory=dict)
 
     @classmethod
     def put(cls, problem: Problem, name: str, options: Mapping[str, Any]) -> "SharedProblem":
@@ -50,7 +53,8 @@ class SharedProblem:
             if isinstance(data, TensorData) and _mappable(data.everything):
                 splits[split] = ray.put(map_tensors(_as_array, tuple(data.everything)))
         by_value = None if _importable(problem, name, options) else problem
-        return cls(uuid.uuid4().hex, name, str(Path.cwd()), by_value, splits, dict(options))
+        token, known = uuid.uuid4().hex, references_of(problem)
+        return cls(token, name, str(Path.cwd()), by_value, splits, dict(options), known)
 
     def load(self) -> Problem:
         """The problem in this process, made once."""
@@ -61,6 +65,7 @@ class SharedProblem:
 
     def _make(self) -> Problem:
         problem = self.problem or load_problem(self.name, self.options, directory=self.directory)
+        problem = with_references(problem, self.references)
         own = problem.data
         shared = {split: _mapped(reference) for split, reference in self.splits.items()}
 

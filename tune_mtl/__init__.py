@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from tune_mtl.core.task import Task
     from tune_mtl.problems.registry import load_problem
     from tune_mtl.report import report
+    from tune_mtl.report.verdict import verdict
     from tune_mtl.report.write import Report, paper_claims
     from tune_mtl.search import SearchResult, extend, resume, search
     from tune_mtl.strategies.base import Strategy
@@ -51,6 +52,7 @@ _HOMES = {
     "search": "tune_mtl.search",
     "train": "tune_mtl.training.trial",
     "trials": "tune_mtl.best",
+    "verdict": "tune_mtl.report.verdict",
 }
 
 __all__ = [
@@ -80,6 +82,7 @@ __all__ = [
     "search",
     "train",
     "trials",
+    "verdict",
 ]
 
 

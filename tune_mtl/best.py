@@ -3,7 +3,7 @@
 import json
 import shlex
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -14,8 +14,8 @@ from tune_mtl.core.errors import UserError, did_you_mean
 from tune_mtl.core.objective import Objective
 from tune_mtl.core.secrets import without_secrets
 from tune_mtl.tracking import names
-from tune_mtl.tracking.ranking import Ranking, Winner, read_winners
-from tune_mtl.tracking.runs import search_runs
+from tune_mtl.tracking.ranking import Winner, read_winners
+from tune_mtl.tracking.runs import new_ranking, search_runs
 from tune_mtl.tracking.store import client, reachable, tracking_uri
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ class BestTrial:
         outcome: ``completed`` or ``stopped_early``.
         value: The objective at the best epoch; the mean over seeds where the config ran on several.
         seeds: On how many.
+        searched: The config keys that differ between the search's trials.
     """
 
     config: dict[str, Any] = field(repr=False)
@@ -49,6 +50,7 @@ class BestTrial:
     seeds: int
     objective: Objective
     tracking_uri: str
+    searched: tuple[str, ...] = ("lr", "groups")
 
     @property
     def client(self) -> "MlflowClient":
@@ -99,13 +101,27 @@ def train_command(config: Mapping[str, Any]) -> str:
     return shlex.join(words)
 
 
+def searched_keys(configs: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the keys whose values differ between configs, strategy and seed aside; ``lr`` and ``groups`` always."""
+    found: dict[str, set[str]] = {"lr": set(), "groups": set()}
+    for config in configs:
+        for key, value in config.items():
+            if key not in ("strategy", "seed"):
+                found.setdefault(key, set()).add(json.dumps(value))
+    return [key for key, values in found.items() if key in ("lr", "groups") or len(values) > 1]
+
+
 def best(
     name: str, *, strategy: str | None = None, tracking_uri: str | None = None, recompute: bool = False
 ) -> BestTrial:
     """The best trial of search ``name``, or of one of its strategies.
 
-    Diverged, failed and unfinished trials cannot win. Values are those of the best epoch, not of the last. A config
-    that ran on several seeds is ranked by its mean; one that ran on fewer than others of its strategy is not ranked.
+    Where the search was confirmed, it is the best trial of the strategy that is best on fresh seeds; else the best of
+    all.
+
+    Diverged, failed and unfinished trials cannot win. Values are those of the best epoch, not of the last. On a grid a
+    config that ran on several seeds is ranked by its mean; one that ran on fewer than others of its strategy is not
+    ranked.
     The search itself keeps who is best; ``recompute`` looks at all of its trials instead.
 
     Raises:
@@ -117,7 +133,9 @@ def best(
         raise UserError(f"search '{name}' has no finished trial of '{strategy}'. {did_you_mean(strategy, ranking)}")
     if not ranking:
         raise UserError(f"search '{name}' has no trial that ended well yet.")
-    return _trial(of, parent, ranking[strategy or next(iter(ranking))], uri)
+    kept = parent.data.tags.get(names.WINNER)
+    leader = kept if kept in ranking else next(iter(ranking))
+    return _trial(of, parent, ranking[strategy or leader], uri)
 
 
 def best_by_strategy(name: str, *, tracking_uri: str | None = None, recompute: bool = False) -> dict[str, BestTrial]:
@@ -131,7 +149,7 @@ def _winners(of: "MlflowClient", parent: "Run", name: str, *, recompute: bool) -
     """From the search's own run; where it does not say, or not to be believed, from all trials."""
     if names.WINNERS in parent.data.tags and not recompute:
         return read_winners(parent.data.tags[names.WINNERS])
-    ranking = Ranking(Objective.parse(parent.data.tags[names.OBJECTIVE]))
+    ranking = new_ranking(parent.data.tags)
     metric = names.best_metric(ranking.objective.metric)
     for run in search_runs(of, [parent.info.experiment_id], name, "trial"):
         if run.data.tags.get(names.OUTCOME) in names.RANKED and metric in run.data.metrics:
@@ -152,6 +170,7 @@ def _trial(of: "MlflowClient", parent: "Run", winner: Winner, uri: str) -> BestT
         seeds=winner.seeds,
         objective=Objective.parse(parent.data.tags[names.OBJECTIVE]),
         tracking_uri=uri,
+        searched=tuple(key for key in run.data.params if key not in ("strategy", "seed")),
     )
 
 
@@ -182,7 +201,7 @@ def _experiments(of: "MlflowClient") -> list[str]:
 
 
 def trials(name: str, *, tracking_uri: str | None = None, kind: str = "trial") -> "pd.DataFrame":
-    """One row per trial: ``trial_id``, ``outcome``, ``run_id``, the config, and the last value of every metric.
+    """One row per trial: ``trial_id``, ``replicate``, ``outcome``, ``run_id``, config, and every metric's last value.
 
     ``kind="confirm"`` gives the runs that confirmed the winners instead.
     """
@@ -192,6 +211,7 @@ def trials(name: str, *, tracking_uri: str | None = None, kind: str = "trial") -
     rows = [
         {
             "trial_id": run.data.tags[names.TRIAL_ID],
+            "replicate": int(run.data.tags.get(names.REPLICATE, 0)),
             "outcome": run.data.tags.get(names.OUTCOME, run.info.status.lower()),
             "run_id": run.info.run_id,
             **json.loads(run.data.tags[names.CONFIG]),

@@ -10,6 +10,7 @@ from tune_mtl.core.errors import UserError
 from tune_mtl.core.problem import Problem
 from tune_mtl.problems.registry import load_problem
 from tune_mtl.report.evidence import Evidence
+from tune_mtl.report.results import Results
 from tune_mtl.report.write import Report, write_report
 from tune_mtl.searching.alone import alone_in
 from tune_mtl.searching.cluster import Cluster, logged_to
@@ -31,22 +32,22 @@ DEFAULT_SEEDS = 3
 def confirm(
     name: str,
     *,
-    seeds: int = DEFAULT_SEEDS,
+    seeds: int | None = None,
     address: str | None = None,
     storage: str | None = None,
     tracking_uri: str | None = None,
     problem: Problem | None = None,
 ) -> Report | None:
-    """Train the best config of each strategy of search ``name`` in full, on seeds that the search never saw.
+    """Train what each tuning of search ``name`` chose in full, on seeds that the search never saw.
 
     Nobody is stopped early, task groups are drawn anew, and each run's best epoch (by validation) is evaluated once on
-    the test split. Besides, the winners that take fewer optimizer steps than another are trained once more with as many
-    as that one, and all at one learning rate for their paths. What is there already is not run again; interrupted, the
-    same call goes on.
+    the test split. Besides, in up to three replicates, choices that take fewer optimizer steps than another are trained
+    once more with as many as that one, and all strategies at one learning rate. What is there already is not run
+    again; interrupted, the same call goes on.
 
     Args:
         name: Of a finished search.
-        seeds: How many.
+        seeds: How many for each tuning; default: 1 where tunings were repeated, else 3.
         address, storage, tracking_uri, problem: As for :func:`tune_mtl.resume`.
 
     Returns:
@@ -55,7 +56,7 @@ def confirm(
     Raises:
         UserError: if there is no such search, or no trial of it has ended well.
     """
-    if seeds < 1:
+    if seeds is not None and seeds < 1:
         raise UserError(f"seeds={seeds} must be at least 1.")
     settings = saved_settings(name, address=address, storage=storage, tracking_uri=tracking_uri)
     plan = Plan.make(load_problem(problem or settings.problem, settings.fixed), settings)
@@ -63,7 +64,7 @@ def confirm(
     own = ":" in settings.problem
     with Cluster(settings, own_module=own), alone_in(plan.folder), logged_to(plan.folder / LOG):
         require_healthy(plan)
-        if not confirm_search(plan, seeds):
+        if not confirm_search(plan, seeds or (1 if plan.replicates > 1 else DEFAULT_SEEDS)):
             return None
     return write_report(name, tracking_uri=plan.tracking_uri)
 
@@ -87,7 +88,8 @@ def confirm_search(plan: Plan, seeds: int) -> bool:
         running = Trials.restore(plan, folder, test=True, retry=True)
     else:
         halving = FairHalving(None, plan.objective, length=1, grace=1, balanced=False)
-        screen = Screen(f"{settings.name}, confirming", plan.objective, tuple(evidence.winners), len(due))
+        title = f"{settings.name}, confirming"
+        screen = Screen(title, plan.objective, tuple(evidence.winners), len(due), plan.searched)
         running = Trials.make(plan, folder, Listed(due), halving, make_tracker(plan, "confirm"), screen, test=True)
     done = _record(plan, running.tracker, evidence, running.run)
     if done:
@@ -104,7 +106,18 @@ def _record(plan: Plan, tracker: Tracker, evidence: Evidence, run: Callable[[], 
     common = {} if evidence.common_lr is None else {names.COMMON_LR: repr(evidence.common_lr)}
     tracker.close(complete=ending.complete, tags=common, table=table)
     ending.raise_failure()
+    if ending.complete:
+        _keep_winner(plan)
     return ending.complete
+
+
+def _keep_winner(plan: Plan) -> None:
+    """Have the search's run say which strategy is best on fresh seeds: from then on ``best`` is a config of it."""
+    evidence = Evidence.read(plan.settings.name, plan.tracking_uri)
+    winner = next(iter(Results.of(evidence).runs), None)
+    if winner is not None and winner in evidence.winners:
+        evidence.client.set_tag(evidence.run_id, names.WINNER, winner)
+        evidence.client.set_tag(evidence.run_id, names.BEST_RUN, evidence.winners[winner].run_id)
 
 
 make_callable(__name__)

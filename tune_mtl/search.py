@@ -8,13 +8,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tune_mtl.best import BestTrial, all_searches, best_by_strategy, find_search, trials
+from tune_mtl.best import BestTrial, all_searches, best, best_by_strategy, find_search, trials
 from tune_mtl.confirm import confirm_search
 from tune_mtl.core.callable_module import make_callable
 from tune_mtl.core.errors import UserError
 from tune_mtl.core.options import build
 from tune_mtl.core.problem import Problem
 from tune_mtl.problems.registry import load_problem
+from tune_mtl.report.verdict import verdict
 from tune_mtl.report.write import Report, write_report
 from tune_mtl.searching.alone import alone_in
 from tune_mtl.searching.cluster import Cluster, logged_to
@@ -23,7 +24,9 @@ from tune_mtl.searching.doctor import require_healthy
 from tune_mtl.searching.facts import problem_facts
 from tune_mtl.searching.halving import FairHalving
 from tune_mtl.searching.manage import saved_settings
-from tune_mtl.searching.plan import Plan
+from tune_mtl.searching.plan import Plan, default_replicates
+from tune_mtl.searching.references import keep_references
+from tune_mtl.searching.rounds import extended, next_round
 from tune_mtl.searching.running import Trials, make_tracker
 from tune_mtl.searching.screen import Screen
 from tune_mtl.searching.settings import Settings
@@ -39,7 +42,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 LOG = "search.log"
-PAPER_CONFIRMATIONS = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,13 +50,13 @@ class SearchResult:
 
     Attributes:
         name: Of the search.
-        best: The best trial, or None if none ended well.
+        best: The best trial of the best strategy, or None if none ended well.
         best_by_strategy: The same for each strategy that has one.
         counts: Trials by outcome.
         complete: Whether all trials that were asked for have ended, confirmation included; else
             ``tune_mtl.resume(name)`` goes on.
         folder: Checkpoints and log.
-        confirmed: On how many fresh seeds the winners were trained again.
+        confirmed: On how many fresh seeds the choice of every tuning was trained again.
         report: The page and its answer, unless it was not asked for.
     """
 
@@ -72,6 +74,11 @@ class SearchResult:
         """One row per trial."""
         return trials(self.name, tracking_uri=self.tracking_uri)
 
+    @property
+    def verdict(self) -> dict[str, Any]:
+        """What the search tells about its strategies, for programs; see :func:`tune_mtl.verdict`."""
+        return verdict(self.name, tracking_uri=self.tracking_uri)
+
 
 def plan_search(problem: str | Problem, **options: Any) -> Plan:
     """What :func:`search` would run with the same arguments."""
@@ -79,7 +86,10 @@ def plan_search(problem: str | Problem, **options: Any) -> Plan:
     loaded = load_problem(problem, given.get("fixed"))
     name = problem if isinstance(problem, str) else loaded.name
     if given.get("space") == "paper":
-        given = {"algorithm": "grid", "scheduler": "none", "confirm": PAPER_CONFIRMATIONS, **given}
+        given = {"algorithm": "grid", "scheduler": "none", **given}
+    given.setdefault("replicates", default_replicates(loaded, given))
+    if given["replicates"] != 1:
+        given.setdefault("confirm", 1)
     given.setdefault("name", f"{loaded.name}-{time.strftime('%Y%m%d-%H%M%S')}")
     return Plan.make(loaded, build(Settings, {"problem": name, **given}))
 
@@ -97,6 +107,8 @@ def search(
     scheduler: str | None = None,
     balance: str | None = None,
     samples: int | None = None,
+    replicates: int | str | None = None,
+    max_replicates: int | None = None,
     max_epochs: int | None = None,
     budget: str | None = None,
     max_updates: int | None = None,
@@ -129,7 +141,12 @@ def search(
         scheduler: ``asha`` (default) stops the hopeless early; ``none``.
         balance: ``strategy`` (default): each strategy has its own study and rungs and as many trials as the others;
             ``none``: strategy is one more dimension, and the comparison is not fair.
-        samples: Trials in all; default 8 per strategy, or the whole grid.
+        samples: Trials in all; default: 4 for every strategy and replicate, or the whole grid.
+        replicates: How often each strategy is tuned: with other draws and another training seed each
+            time, the same draws for all strategies. Only tunings that were repeated tell strategies apart; with one,
+            two configs are compared. Default: 8; with fewer ``samples``, as many as get 4 trials each, or 1; a grid
+            is tuned on each of its seeds. ``"auto"``: as many as it takes to tell the strategies apart.
+        max_replicates: With ``replicates="auto"``: how many at most; default 16.
         max_epochs: Per trial; default: the problem's.
         budget: What a trial's length is counted in, by early stopping too: ``epochs`` (default); ``updates``: every
             strategy may take as many optimizer steps as the one that takes most of them in its epochs; ``seconds``.
@@ -145,8 +162,8 @@ def search(
         storage: A folder that all nodes share; default: ``ray`` in the home.
         tracking_uri: The MLflow store; default: ``MLFLOW_TRACKING_URI``, else ``mlflow.db`` in the home.
         warm_start: The name of an earlier search on the same problem, from whose trials the searcher learns first.
-        confirm: On how many fresh seeds the best config of each strategy is trained again, in full, and tested;
-            default: 3 with the space ``paper``, else none. See :func:`tune_mtl.confirm`.
+        confirm: On how many fresh seeds the best config of each tuning is trained again, in full, and tested;
+            default: 1 where tunings are repeated, else none. See :func:`tune_mtl.confirm`.
         report: Write the page at the end; default: yes.
 
     Raises:
@@ -161,6 +178,7 @@ def search(
     with Cluster(plan.settings, own_module=":" in plan.settings.problem), alone_in(plan.folder):
         require_healthy(plan)
         running = _new_trials(plan)
+        keep_references(plan.problem, plan.folder)
         write_json(plan.folder / names.SETTINGS_FILE, plan.settings.public())
         return _finish(plan, running)
 
@@ -172,7 +190,8 @@ def _new_trials(plan: Plan) -> Trials:
         plan.space,
         plan.objective,
         algorithm=settings.algorithm,
-        samples=plan.total,
+        turns=plan.turns,
+        seeds=plan.seeds,
         seed=settings.seed,
         balanced=settings.balance == "strategy",
         constant=plan.constant,
@@ -190,7 +209,7 @@ def _new_trials(plan: Plan) -> Trials:
         balanced=settings.balance == "strategy",
         time_budget=settings.time_budget,
     )
-    screen = Screen(settings.name, plan.objective, plan.space.strategies, plan.total)
+    screen = Screen(settings.name, plan.objective, plan.space.strategies, plan.total, plan.searched)
     return Trials.make(plan, plan.folder, searcher, halving, make_tracker(plan, "trial"), screen)
 
 
@@ -217,7 +236,9 @@ def resume(
     Raises:
         UserError: if there is no such search here, or it is running.
     """
-    return _go_on(saved_settings(name, address=address, storage=storage, tracking_uri=tracking_uri), problem)
+    settings = saved_settings(name, address=address, storage=storage, tracking_uri=tracking_uri)
+    _check_version(settings)
+    return _go_on(settings, problem)
 
 
 def extend(
@@ -245,16 +266,25 @@ def extend(
     if samples < 1:
         raise UserError(f"samples={samples} must be at least 1: it is how many trials more.")
     settings = saved_settings(name, address=address, storage=storage, tracking_uri=tracking_uri)
+    _check_version(settings)
     _, of, parent = find_search(name, settings.tracking_uri)
     if parent.info.status != "FINISHED":
         raise UserError(f"search '{name}' is not complete: tune-mtl resume {name} first.")
     plan = Plan.make(load_problem(problem or settings.problem, settings.fixed), settings)
-    grown = settings.model_copy(update={"samples": plan.total + samples, "time_budget": None})
-    if Plan.make(plan.problem, grown).total == plan.total:
-        raise UserError(f"search '{name}' has tried all {plan.total} configs of its grid: there is nothing to add.")
-    if names.COMMON_LR in parent.data.tags:
-        of.delete_tag(parent.info.run_id, names.COMMON_LR)
+    grown = extended(plan, samples)
+    for tag in (names.COMMON_LR, names.WINNER):
+        if tag in parent.data.tags:
+            of.delete_tag(parent.info.run_id, tag)
     return _go_on(grown, problem, changed=True)
+
+
+def _check_version(settings: Settings) -> None:
+    """Refuse to go on with a search whose records are those of an earlier version."""
+    if "replicates" not in settings.model_fields_set:
+        raise UserError(
+            f"search '{settings.name}' was begun by an earlier version of tune-mtl, and this one cannot go on with it:"
+            " best, report and confirm read it; a new search under another --name repeats it."
+        )
 
 
 def _go_on(settings: Settings, problem: Problem | None, *, changed: bool = False) -> SearchResult:
@@ -271,18 +301,31 @@ def _go_on(settings: Settings, problem: Problem | None, *, changed: bool = False
 def _finish(plan: Plan, running: Trials) -> SearchResult:
     """Run the trials; then confirmation and the report, if they are asked for."""
     with logged_to(plan.folder / LOG):
-        result = _run(plan, running)
-        if result.complete and plan.settings.confirm and result.best is not None:
-            done = confirm_search(plan, plan.settings.confirm)
-            result = replace(result, complete=done, confirmed=plan.settings.confirm if done else 0)
+        result = _run_round(plan, running)
+        while result.complete and not running.halving.time_is_up and (grown := next_round(plan)) is not None:
+            plan = grown
+            write_json(plan.folder / names.SETTINGS_FILE, plan.settings.public())
+            running = Trials.restore(plan, plan.folder)
+            result = _run_round(plan, running)
         if result.complete and plan.settings.report:
             result = replace(result, report=_report(plan))
     return result
 
 
+def _run_round(plan: Plan, running: Trials) -> SearchResult:
+    """Run the trials, then what confirms their winners, if that is asked for."""
+    result, settings = _run(plan, running), plan.settings
+    if not (result.complete and settings.confirm and result.best is not None):
+        return result
+    done = confirm_search(plan, settings.confirm)
+    chosen = best(settings.name, tracking_uri=plan.tracking_uri)
+    return replace(result, best=chosen, complete=done, confirmed=settings.confirm if done else 0)
+
+
 def _run(plan: Plan, running: Trials) -> SearchResult:
     settings = plan.settings
-    parent_tags = {names.OBJECTIVE: str(plan.objective), names.PROBLEM: settings.problem}
+    ranked_by = names.BY_MEAN if settings.algorithm == "grid" else names.BY_TRIAL
+    parent_tags = {names.OBJECTIVE: str(plan.objective), names.RANKED_BY: ranked_by, names.PROBLEM: settings.problem}
     files = {names.SETTINGS_FILE: settings.public(), names.FACTS_FILE: problem_facts(plan)}
     running.tracker.open(parent_tags, files)
     ending = running.run()

@@ -87,25 +87,40 @@ class Records:
             yield from self._check_best(run, exact, completed=completed)
 
     def best_is_the_best_ever_reported(self) -> Iterator[str]:
-        """`best`, from the search's run and from all trials, is the best result that ever reached the driver."""
+        """`best`, from the search's run and from all trials, is the best result that ever reached the driver.
+
+        Of each strategy, that is; and of all, or where choices were judged on fresh seeds, of who is best there.
+        """
         told = [(each.values[OBJECTIVE], each.trial) for each in self._search.reported() if OBJECTIVE in each.values]
-        logged = {run.data.tags[names.TRIAL_ID] for run in self.trials}
-        told += [(r[OBJECTIVE], trial) for trial, r in self._search.results() if OBJECTIVE in r and trial in logged]
-        if not told:
+        strategies = {run.data.tags[names.TRIAL_ID]: str(config_of(run)["strategy"]) for run in self.trials}
+        told += [(r[OBJECTIVE], trial) for trial, r in self._search.results() if OBJECTIVE in r and trial in strategies]
+        reached = [(value, trial, strategies[trial]) for value, trial in told if trial in strategies]
+        if not reached:
             yield "nothing was ever reported"
             return
-        value, trial = min(told)
-        for recompute in (False, True):
-            best = tune_mtl.best(self._asked.name, tracking_uri=self._search.server.uri, recompute=recompute)
-            if (best.value, best.trial_id) != (value, trial):
-                how = "best --recompute" if recompute else "best"
-                yield f"{how} is trial {best.trial_id} at {best.value}; reported was trial {trial} at {value}"
+        winner = self._best_on_fresh_seeds() or min(reached)[2]
+        for strategy in (None, *sorted(set(strategies.values()))):
+            value, trial, _ = min(each for each in reached if each[2] == (strategy or winner))
+            for recompute in (False, True):
+                asked = {"strategy": strategy, "recompute": recompute, "tracking_uri": self._search.server.uri}
+                best = tune_mtl.best(self._asked.name, **asked)
+                if (best.value, best.trial_id) != (value, trial):
+                    how = f"best{f' --strategy {strategy}' if strategy else ''}{' --recompute' if recompute else ''}"
+                    yield f"{how} is trial {best.trial_id} at {best.value}; reported was trial {trial} at {value}"
+
+    def _best_on_fresh_seeds(self) -> str | None:
+        """The strategy with the best mean on validation; None where nothing was confirmed."""
+        found: dict[str, list[float]] = defaultdict(list)
+        for run in self._runs("confirm"):
+            if run.data.tags[names.TRIAL_ID].startswith(f"{names.CONFIRM}-"):
+                found[config_of(run)["strategy"]].append(run.data.metrics[names.best_metric(OBJECTIVE)])
+        return min(found, key=lambda strategy: math.fsum(found[strategy]) / len(found[strategy]), default=None)
 
     def confirmation_is_complete(self) -> Iterator[str]:
         """The winner of each strategy on each fresh seed, once, in full, exact, tested."""
         runs = self._runs("confirm")
         found = Counter(run.data.tags[names.TRIAL_ID] for run in runs)
-        seeds = range(self._asked.seed + 1, self._asked.seed + 1 + self._asked.confirm)
+        seeds = self._asked.fresh_seeds
         for wanted in (names.rerun_id(names.CONFIRM, s, seed) for s in self._asked.strategies for seed in seeds):
             if not found[wanted]:
                 yield f"{wanted} is missing"
@@ -197,6 +212,7 @@ def story(search: Search) -> dict[str, Any]:
         "trials": {
             run.data.tags[names.TRIAL_ID]: {
                 "config": config_of(run),
+                "replicate": run.data.tags[names.REPLICATE],
                 "outcome": run.data.tags.get(names.OUTCOME),
                 "metrics": {
                     key: points

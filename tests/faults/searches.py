@@ -25,6 +25,7 @@ class Asked:
     seed: int = 0
     pace: float = 0.3
     concurrency: int | None = None
+    replicates: int = 1
     confirm: int = 0
     strategies: tuple[str, ...] = ("sus", "io")
 
@@ -32,12 +33,19 @@ class Asked:
     def trials(self) -> set[str]:
         return {f"{ordinal:04d}" for ordinal in range(self.samples)}
 
+    @property
+    def fresh_seeds(self) -> set[int]:
+        """Those on which what was chosen is judged."""
+        if self.replicates == 1:
+            return set(range(self.seed + 1, self.seed + 1 + self.confirm))
+        return {self.seed + index + 1000 * (n + 1) for index in range(self.replicates) for n in range(self.confirm)}
+
     def words(self) -> list[str]:
         return [
             *("search", MODULE, "--name", self.name, "--samples", str(self.samples), "--seed", str(self.seed)),
             *("--max-epochs", str(self.epochs), "--lr", "1e-3:1e-1", "--strategies", ",".join(self.strategies)),
             *("--set", f"problem_pace={self.pace}", "--no-report"),
-            *(("--confirm", str(self.confirm)) if self.confirm else ()),
+            *("--replicates", str(self.replicates), "--confirm", str(self.confirm)),
             *(("--concurrency", str(self.concurrency)) if self.concurrency else ()),
         ]
 

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from tune_mtl import MultiTaskModel, Problem, Task, TensorData
+from tune_mtl import MultiTaskModel, Objective, Problem, Task, TensorData
 
 SAMPLES, BATCH, EVAL_BATCH = 56, 8, 14
 BATCHES_PER_EPOCH = SAMPLES // BATCH + SAMPLES // EVAL_BATCH
@@ -30,4 +30,4 @@ def problem(pace: float = 0.0) -> Problem:
 
     tasks = [Task(f"t{index}", F.mse_loss) for index in range(3)]
     defaults = {"epochs": 6, "batch_size": BATCH, "eval_batch_size": EVAL_BATCH, "threads": 1}
-    return Problem("slow", tasks, model, data, defaults=defaults, to_device=slowly)
+    return Problem("slow", tasks, model, data, defaults=defaults, objective=Objective(), to_device=slowly)

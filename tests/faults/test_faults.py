@@ -109,7 +109,7 @@ def alone(world: World, measured: Event) -> Alone:
     """The disk is full; the driver is killed in a snapshot, then in a save, then interrupted; the server is lost."""
     server = world.server("alone")
     server.start()
-    asked = Asked(name="alone", samples=8, pace=0.5, concurrency=1, seed=3)
+    asked = Asked(name="alone", samples=8, replicates=2, pace=0.5, concurrency=1, seed=3)
     peace = Search(world, replace(asked, name="peace", pace=0.0), server, world.storage).start()
     peace.bring_to_end(attempts=0)
     measured.wait()  # how soon a lost node's trials go on is not to depend on us
@@ -148,7 +148,7 @@ def test_trials_of_a_lost_node_continue_elsewhere_from_their_last_checkpoint(sto
     for trial, epoch in seen.victims.items():
         later = [each for each in seen.search.reported() if each.trial == trial and each.at > seen.lost_at]
         assert 1 < later[0].epoch <= epoch + 1, "not from the last checkpoint, of which every trial has one by then"
-        assert later[0].at - seen.lost_at < max(WITHIN, to_start), "slower than the search's own start"
+        assert later[0].at - seen.lost_at < max(WITHIN, 3 * to_start), "much slower than the search's own start"
 
 
 def test_losing_workers_nodes_clusters_and_drivers_loses_and_doubles_nothing(stories):

@@ -9,10 +9,12 @@ import time
 
 import pytest
 import ray
+from pandas.testing import assert_frame_equal
 
 import tune_mtl
 from search_spaces.space import Choice, Space
 from tests.search.processes import SLOW_PROBLEM, fresh_environment, reported
+from tests.search.records import check_records
 from tests.test_cli import tune_mtl as command
 from tests.toys import toy_problem
 from tune_mtl import UserError
@@ -50,6 +52,7 @@ def confirmed(module_home, local_ray):
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("TUNE_MTL_HOME", str(module_home))
         given = {"strategies": ["sus", "io", "stl"], "samples": 6, "seed": 7, "lr": "1e-3:1e-1", "confirm": 2}
+        given["replicates"] = 1
         return tune_mtl.search(PROBLEM, name="sure", **given)
 
 
@@ -140,7 +143,7 @@ def test_counted_in_updates_everybody_takes_as_many():
 
 def test_early_stopping_counts_the_budgets_unit():
     plan = plan_search(PROBLEM, strategies=["sus", "io"], budget="updates", max_updates=90)
-    assert (plan.budget.counts, plan.budget.length, plan.budget.grace) == ("updates", 90, 15)
+    assert (plan.budget.counts, plan.budget.length, plan.budget.grace) == ("updates", 90, 7.5)
     assert plan.constant["max_updates"] == 90
     assert plan.constant["epochs"] == 13
     given = {"strategies": ["sus"], "samples": 6, "max_updates": 90, "budget": "updates", "report": False, "seed": 1}
@@ -197,36 +200,55 @@ def test_budgets_that_cannot_be_are_refused(given, message):
         plan_search(PROBLEM, **given)
 
 
-def test_killed_while_confirming_and_resumed_nothing_is_lost_or_doubled(tmp_path):
+def test_killed_in_a_later_replicate_and_while_confirming_nothing_is_lost_or_doubled(tmp_path):
     (tmp_path / "slow.py").write_text(SLOW_PROBLEM)
     environment = fresh_environment(tmp_path)
-    words = ["search", "slow:problem", "--name", "killed", "--strategies", "sus,io", "--samples", "2", "--confirm", "2"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tune_mtl.cli", *words, "--max-epochs", "3"],
-        cwd=tmp_path,
-        env=environment,
-        stdout=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+    asked = {"strategies": "sus,io", "samples": 6, "replicates": 3, "max_epochs": 2, "concurrency": 1}
+    words = [f"--{key.replace('_', '-')}={value}" for key, value in asked.items()]
     folder = tmp_path / "home" / "ray" / "killed"
-    while process.poll() is None and reported(folder, "confirm") < 3:
-        time.sleep(0.05)
-    assert process.poll() is None
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    for words_now, kind, wait in (
+        (["search", "slow:problem", "--name", "killed", *words], "trial", 6),  # two epochs of four trials come before
+        (["resume", "killed"], "confirm", 4),
+    ):
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tune_mtl.cli", *words_now],
+            cwd=tmp_path,
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        while process.poll() is None and reported(folder, kind) < wait:
+            time.sleep(0.05)
+        assert process.poll() is None
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
     done = command("resume", "killed", cwd=tmp_path, timeout=200, env=environment)
     assert done.returncode == 0, done.stderr
     assert "the whole report: " in done.stdout
-    evidence = Evidence.read("killed", f"sqlite:///{tmp_path / 'home' / 'mlflow.db'}")
+    uri = f"sqlite:///{tmp_path / 'home' / 'mlflow.db'}"
+    check_records("killed", trials=6, tracking_uri=uri)
+    evidence = Evidence.read("killed", uri)
     assert len({run.trial_id for run in evidence.reruns}) == len(evidence.reruns)
-    assert {run.trial_id for run in evidence.reruns} >= {
-        f"confirm-{s}-{seed}" for s in ("sus", "io") for seed in (1, 2)
-    }
+    assert [run.trial_id for run in evidence.reruns if run.role == names.CONFIRM] == [
+        f"confirm-{s}-{seed}" for s in ("io", "sus") for seed in (1000, 1001, 1002)
+    ]
     for run in evidence.reruns:
         assert run.outcome == "completed"
         logged = evidence.client.get_metric_history(run.run_id, "val/loss")
         assert [point.step for point in logged] == list(range(1, len(logged) + 1))
         assert "test/loss" in run.metrics
+    peaceful = {**asked, "strategies": ["sus", "io"], "report": False}
+    tune_mtl.search(toy_problem(3), name="peaceful", **peaceful)
+    for kind in ("trial", "confirm"):
+        found, expected = (
+            tune_mtl.trials(name, tracking_uri=where, kind=kind)
+            .drop(columns=["run_id", "seconds", "problem"])
+            .sort_index(axis="columns")
+            for name, where in (("killed", uri), ("peaceful", None))
+        )
+        assert_frame_equal(found, expected, check_exact=True)
+    first, second = tune_mtl.verdict("killed", tracking_uri=uri), tune_mtl.verdict("peaceful")
+    assert json.loads(json.dumps(first).replace("killed", "peaceful")) == json.loads(json.dumps(second))
     exact = evidence.confirmed(names.CONFIRM, "io")[0]
     (tmp_path / "config.json").write_text(json.dumps(dict(exact.config)))
     out = tmp_path / "again"

@@ -13,10 +13,10 @@ from ray._private import ray_constants
 from ray.exceptions import RayError
 
 from tune_mtl.core.errors import UserError
+from tune_mtl.core.home import home
 from tune_mtl.core.prepared import data_folder
 from tune_mtl.core.secrets import DiscreetFormatter
 from tune_mtl.searching.settings import Settings
-from tune_mtl.tracking.store import home
 
 _REACH_SECONDS = 10
 

@@ -1,11 +1,13 @@
 """What a report has to know of a problem, kept with the search: reports are written from MLflow alone."""
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+from search_spaces.space import Choice, Dimension, LogRange
 from tune_mtl.core.errors import UserError
 from tune_mtl.core.problem import Problem
-from tune_mtl.searching.plan import Plan, mini_batches_per_epoch
+from tune_mtl.searching.plan import Plan, looks, mini_batches_per_epoch
 from tune_mtl.training.config import objective, resolve
 from tune_mtl.training.evaluation import metric_names
 
@@ -13,7 +15,10 @@ from tune_mtl.training.evaluation import metric_names
 def problem_facts(plan: Plan) -> dict[str, Any]:
     """Tasks, which way each metric is better (``min``, ``max``, or None where nobody knows), sizes.
 
-    ``homogeneous`` says whether all tasks have the same loss and the same metrics.
+    ``homogeneous`` says whether all tasks have the same loss and the same metrics; ``objective_warning`` why
+    ``val/loss`` decides although nobody asked for it, or None.
+    ``dimensions`` says by strategy what was searched in each dimension that has more than one point: ``{"low", "high",
+    "log"}``, or ``{"points"}`` where nothing in between could be tried.
     """
     problem = plan.problem
     config = resolve(problem, plan.completed(next(plan.space.grid(plan.space.strategies[0]))), plan.settings.problem)
@@ -27,10 +32,32 @@ def problem_facts(plan: Plan) -> dict[str, Any]:
         "samples": {split: _samples(problem, split) for split in ("train", "val", "test")},
         "mini_batches_per_epoch": mini_batches_per_epoch(problem, config),
         "batch_size": config.batch_size,
+        "objective_warning": problem.objective_warning,
         "protocol": getattr(problem, "protocol", None),
         "budget": {"counts": plan.budget.counts, "length": plan.budget.length},
         "total": plan.total,
+        "trials_per_tuning": trials_per_tuning(plan),
+        "looks": list(looks(plan.settings)) or None,
+        "dimensions": {strategy: _searched(plan, strategy) for strategy in plan.space.strategies},
     }
+
+
+def _searched(plan: Plan, strategy: str) -> dict[str, dict[str, Any]]:
+    found = plan.space.of(strategy).items()
+    return {name: _extent(plan, dimension) for name, dimension in found if len(dimension.points()) > 1}
+
+
+def _extent(plan: Plan, dimension: Dimension) -> dict[str, Any]:
+    if isinstance(dimension, Choice) or plan.settings.algorithm == "grid":
+        return {"points": list(dimension.points())}
+    return {"low": dimension.low, "high": dimension.high, "log": isinstance(dimension, LogRange)}
+
+
+def trials_per_tuning(plan: Plan) -> int | None:
+    """Return how many trials every tuning has at least; None on a grid, where strategies have unequal ones."""
+    if plan.settings.algorithm == "grid" or plan.settings.balance == "none":
+        return None
+    return min(Counter((turn.strategy, turn.replicate) for turn in plan.turns).values())
 
 
 def _mode(problem: Problem, name: str) -> str | None:

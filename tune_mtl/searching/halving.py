@@ -21,6 +21,9 @@ REDUCTION = 3
 class FairHalving(FIFOScheduler):
     """Delegates each trial to its strategy's ASHA, unless the diary knows already how it was decided.
 
+    Replicates share the rungs of their strategy: with few trials each, rungs of their own would stop hardly anyone.
+    Rungs say how long a trial may train; who wins a tuning is decided among its own trials.
+
     A trial that lost its worker, or whose search was killed, reports some epochs again: it goes on where it went on and
     is stopped where it was stopped.
 

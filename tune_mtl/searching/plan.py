@@ -4,6 +4,7 @@ import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +14,24 @@ from tune_mtl.core.errors import UserError
 from tune_mtl.core.objective import Objective
 from tune_mtl.core.problem import Problem
 from tune_mtl.core.seeds import isolated
+from tune_mtl.searching.references import judged_as_kept
+from tune_mtl.searching.schedule import Turn, fresh_seeds, grid_turns, guided_turns
 from tune_mtl.searching.settings import Settings
-from tune_mtl.searching.suggest import interleaved_grid
 from tune_mtl.strategies.make import make_strategy
 from tune_mtl.strategies.registry import strategy_info
 from tune_mtl.tracking.store import check_name, storage_folder, tracking_uri
 from tune_mtl.training.config import Config, resolve
 from tune_mtl.training.trainer import check_metric
 
-DEFAULT_TRIALS_PER_STRATEGY = 8
-_GRACE = 1 / 6
+DEFAULT_REPLICATES, TRIALS_PER_TUNING = 8, 4
+"""Tunings of each strategy, and trials of each: what docs/statistics.md shows to decide most for its cost."""
+FEWEST_REPLICATES = 3
+"""With fewer, hardly any difference could be told; a small search compares configs instead."""
+TRIALS_OF_ONE_TUNING = 8
+"""Where each strategy is tuned only once."""
+FIRST_REPLICATES, REPLICATES_PER_ROUND, MOST_REPLICATES = 4, 4, 16
+"""With ``replicates="auto"``: how many before the first look, how many more before the next, and at most."""
+GRACE = 1 / 12
 """The share of a whole trial that every trial gets before it can be stopped."""
 _NO_LIMIT = 100_000
 """Epochs, where the clock decides."""
@@ -79,12 +88,8 @@ class Plan:
         )
         if settings.algorithm == "grid":
             check_grid(space)
-        fewest = len(space.strategies) if settings.balance == "strategy" else 1
-        if settings.samples is not None and settings.samples < fewest:
-            raise UserError(
-                f"samples={settings.samples} leaves some of the {fewest} strategies without a trial:"
-                f" ask for at least {fewest}, or fewer strategies."
-            )
+        check_samples(settings, space)
+        problem = judged_as_kept(problem, settings, storage_folder(settings.storage) / settings.name)
         base = {
             "threads": max(1, int(settings.cpus_per_trial)),
             **({} if settings.max_epochs is None else {"epochs": settings.max_epochs}),
@@ -109,13 +114,40 @@ class Plan:
         constant = {key: value for key, value in constant.items() if key in Config.model_fields}
         return cls(settings, problem, space, config.objective, constant, budget)
 
+    @cached_property
+    def seeds(self) -> dict[int, int]:
+        """The training seed of each replicate."""
+        first = first_replicates(self.settings)
+        count = 1 + max([first - 1, *(index for growth in self.settings.grown for index in growth.replicates)])
+        if self.settings.algorithm != "grid":
+            return {index: self.settings.seed + index for index in range(count)}
+        given = self.space.seeds[:first]
+        return dict(enumerate([*given, *(max(given) + 1 + index for index in range(count - len(given)))]))
+
+    @cached_property
+    def turns(self) -> list[Turn]:
+        """All trials, in the order in which they are tried."""
+        settings = self.settings
+        if settings.algorithm == "grid":
+            return grid_turns(self.space, settings.samples, self.seeds, settings.grown)
+        first = first_replicates(settings)
+        samples = settings.samples or default_samples(len(self.space.strategies), first)
+        return guided_turns(self.space, samples, first, settings.grown, balanced=settings.balance == "strategy")
+
     @property
     def total(self) -> int:
         """How many trials."""
-        if self.settings.algorithm == "grid":
-            available = len(interleaved_grid(self.space))
-            return min(available, self.settings.samples or available)
-        return self.settings.samples or DEFAULT_TRIALS_PER_STRATEGY * len(self.space.strategies)
+        return len(self.turns)
+
+    @property
+    def replicates(self) -> int:
+        """How many times each strategy is tuned, as far as that is decided."""
+        return len(self.seeds)
+
+    def fresh_seeds(self, count: int) -> dict[int, list[int]]:
+        """The ``count`` seeds on which the choices of each replicate are judged."""
+        found = fresh_seeds(list(self.seeds.values()), count)
+        return {replicate: found[seed] for replicate, seed in self.seeds.items()}
 
     @property
     def slots(self) -> int:
@@ -147,6 +179,11 @@ class Plan:
             if len(dimension.points()) > 1
         ]
         return tuple(dict.fromkeys(["strategy", "lr", "groups", "seed", *searched]))
+
+    @property
+    def searched(self) -> tuple[str, ...]:
+        """Those of them that a search chooses."""
+        return tuple(key for key in self.varied if key not in ("strategy", "seed"))
 
     def completed(self, chosen: Mapping[str, Any]) -> dict[str, Any]:
         """A suggestion as a complete config."""
@@ -183,6 +220,59 @@ class Plan:
         return resolve(self.problem, self.completed(next(self.space.grid(strategy))), self.settings.problem)
 
 
+def first_replicates(settings: Settings) -> int:
+    """Return with how many replicates a search begins."""
+    if settings.replicates == "auto":
+        return min(FIRST_REPLICATES, settings.max_replicates or MOST_REPLICATES)
+    return settings.replicates
+
+
+def looks(settings: Settings) -> tuple[int, ...]:
+    """Return after how many replicates a search that grows by itself is judged; empty for others."""
+    if settings.replicates != "auto":
+        return ()
+    first, most = first_replicates(settings), settings.max_replicates or MOST_REPLICATES
+    return tuple(dict.fromkeys([*range(first, most, REPLICATES_PER_ROUND), most]))
+
+
+def default_samples(strategies: int, replicates: int) -> int:
+    """Return how many trials a guided search has in all, if nobody says."""
+    return strategies * (TRIALS_OF_ONE_TUNING if replicates == 1 else TRIALS_PER_TUNING * replicates)
+
+
+def default_replicates(problem: Problem, given: Mapping[str, Any]) -> int:
+    """Return how often each strategy is tuned, if nobody says: what is asked for decides how often it can be.
+
+    A grid is tuned once on each of its seeds. A guided search has eight tunings of each strategy; with ``samples``
+    given, as many as get four trials each; one where those are fewer than three, where strategies share a budget
+    (``balance="none"``), or where they begin with what an earlier search knows.
+    """
+    space = find_space(problem, given.get("space", "wide"))
+    if given.get("algorithm") == "grid":
+        return len(given.get("seeds") or space.seeds)
+    if given.get("balance") == "none" or given.get("warm_start") is not None:
+        return 1
+    samples = given.get("samples")
+    if not isinstance(samples, int):
+        return DEFAULT_REPLICATES
+    found = samples // (TRIALS_PER_TUNING * len(given.get("strategies") or space.strategies))
+    return min(found, DEFAULT_REPLICATES) if found >= FEWEST_REPLICATES else 1
+
+
+def check_samples(settings: Settings, space: Space) -> None:
+    """Refuse a number of trials that leaves a strategy without any."""
+    if settings.samples is None or settings.algorithm == "grid" or settings.balance == "none":
+        return
+    strategies, replicates = len(space.strategies), first_replicates(settings)
+    fewest = strategies * replicates
+    if settings.samples < fewest:
+        where = f" in each of {replicates} replicates" if replicates > 1 else ""
+        raise UserError(
+            f"samples={settings.samples} leaves some of the {strategies} strategies without a trial{where}:"
+            f" ask for at least {fewest}, or fewer strategies{' or replicates' if replicates > 1 else ''}."
+        )
+
+
 def check_grid(space: Space) -> None:
     """Refuse a grid that nobody could run."""
     for strategy in space.strategies:
@@ -214,14 +304,14 @@ def make_budget(problem: Problem, settings: Settings, configs: Sequence[Config])
         assert settings.max_seconds is not None
         passes = settings.max_epochs or _NO_LIMIT
         limit = {"max_seconds": settings.max_seconds, "epochs": passes}
-        return Budget("seconds", settings.max_seconds, settings.max_seconds * _GRACE, limit)
+        return Budget("seconds", settings.max_seconds, settings.max_seconds * GRACE, limit)
     if settings.budget == "updates":
         per_epoch = [mini_batches_per_epoch(problem, config) for config in configs]
         steps = [config.updates_per_batch(len(problem.tasks)) for config in configs]
         most = settings.max_updates or epochs * max(map(math.prod, zip(per_epoch, steps, strict=True)))
         limit = {"max_updates": most, "epochs": math.ceil(most / min(per_epoch))}
-        return Budget("updates", most, most * _GRACE, limit)
-    grace = min(epochs, max(configs[0].evaluate_every, math.ceil(epochs * _GRACE)))
+        return Budget("updates", most, most * GRACE, limit)
+    grace = min(epochs, max(configs[0].evaluate_every, math.ceil(epochs * GRACE)))
     return Budget("epoch", epochs, grace, {"epochs": epochs})
 
 

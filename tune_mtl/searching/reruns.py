@@ -9,8 +9,8 @@ from typing import Any
 
 from ray.tune.search import Searcher
 
-from trainables.base import TRIAL
-from tune_mtl.report.evidence import Evidence, shares_trunk
+from trainables.base import REPLICATE, TRIAL
+from tune_mtl.report.evidence import Evidence, shared_values, shares_trunk
 from tune_mtl.searching.plan import Plan, mini_batches_per_epoch
 from tune_mtl.tracking import names
 from tune_mtl.training.checkpoint import write_json
@@ -23,6 +23,7 @@ class Rerun:
 
     role: str
     config: Mapping[str, Any]
+    replicate: int = 0
 
     @property
     def trial_id(self) -> str:
@@ -30,34 +31,74 @@ class Rerun:
         return names.rerun_id(self.role, self.config["strategy"], self.config["seed"])
 
 
-def fresh_seeds(evidence: Evidence, count: int) -> list[int]:
-    """Seeds that no trial of the search has seen: the first ones above its largest."""
-    used = [int(run.config["seed"]) for run in evidence.trials]
-    return [max(used, default=-1) + 1 + index for index in range(count)]
+CONTROLLED_REPLICATES = 3
+"""In so many of the replicates the controls are trained, which separate the method from its steps and from its rate."""
 
 
 def plan_reruns(plan: Plan, evidence: Evidence, count: int) -> list[Rerun]:
-    """The winner of each strategy on fresh seeds, what it does with as many updates as the others, and its path.
+    """Return what confirms a search: the choice of each tuning on ``count`` fresh seeds of its replicate, and controls.
 
-    The control of equal updates is for winners that take fewer than the one that takes most; single-task networks
-    share no updates, and have none. Paths are compared at one learning rate: who won at another is trained at it too,
+    The control of equal updates is for choices that take fewer than the one that takes most in their replicate, where
+    both have the same network, batch size and so on; single-task networks share no updates, and have none. Quality and
+    paths are compared at one learning rate besides: there every strategy is trained with all else being the same,
     unless the search was a whole grid and has those runs.
     """
-    winners = [best.config for best in evidence.winners.values()]
-    most = max((_updates(plan, config) for config in winners if shares_trunk(config["strategy"])), default=0)
     reruns = []
-    for seed in fresh_seeds(evidence, count):
-        for config in winners:
-            again = {**config, "seed": seed}
-            reruns.append(Rerun(names.CONFIRM, again))
-            if not shares_trunk(config["strategy"]):
-                continue
-            if plan.settings.budget == "epochs" and _updates(plan, config) < most:
-                passes = math.ceil(most / mini_batches_per_epoch(plan.problem, _resolved(plan, config)))
-                reruns.append(Rerun(names.EQUAL_UPDATES, {**again, "max_updates": most, "epochs": passes}))
-            if not evidence.grid_has_paths and config["lr"] != evidence.common_lr:
-                reruns.append(Rerun(names.COMMON_PATH, {**again, "lr": evidence.common_lr}))
+    seeds = _fresh_seeds(plan, evidence, count)
+    for replicate in seeds:
+        for config in _choices(evidence, replicate):
+            reruns += [Rerun(names.CONFIRM, {**config, "seed": seed}, replicate) for seed in seeds[replicate]]
+    controlled = sorted(seeds)[:CONTROLLED_REPLICATES] if len(seeds) > 1 else sorted(seeds)
+    for replicate in controlled:
+        for seed in seeds[replicate][:1] if len(seeds) > 1 else seeds[replicate]:
+            reruns += _at_equal_updates(plan, evidence, replicate, seed)
+            reruns += _at_common_rate(evidence, replicate, seed)
     return sorted(reruns, key=lambda rerun: (names.CONFIRM, names.EQUAL_UPDATES, names.COMMON_PATH).index(rerun.role))
+
+
+def _fresh_seeds(plan: Plan, evidence: Evidence, count: int) -> dict[int, list[int]]:
+    """Return by replicate seeds that no trial of the search has seen, nor will one that it may still be grown by."""
+    if plan.replicates > 1:
+        planned = plan.fresh_seeds(count)
+        cut = evidence.cut_replicates
+        return {replicate: planned[replicate] for replicate in evidence.replicates if replicate not in cut}
+    used = [int(run.config["seed"]) for run in evidence.trials]
+    first = max(used, default=-1) + 1
+    return {next(iter(evidence.replicates), 0): [first + index for index in range(count)]}
+
+
+def _choices(evidence: Evidence, replicate: int) -> list[Mapping[str, Any]]:
+    """Return what each strategy's tuning has chosen in a replicate."""
+    return [config for (_, place), config in evidence.tunings.items() if place == replicate]
+
+
+def _at_equal_updates(plan: Plan, evidence: Evidence, replicate: int, seed: int) -> list[Rerun]:
+    """Return the choices that take fewer updates than another, with as many as that one."""
+    if plan.settings.budget != "epochs":
+        return []
+    sharing = [config for config in _choices(evidence, replicate) if shares_trunk(config["strategy"])]
+    busiest = max(sharing, key=lambda config: _updates(plan, config), default={})
+    reruns = []
+    for config in sharing:
+        if shared_values(config) == shared_values(busiest) and _updates(plan, config) < _updates(plan, busiest):
+            most = _updates(plan, busiest)
+            passes = math.ceil(most / mini_batches_per_epoch(plan.problem, _resolved(plan, config)))
+            longer = {**config, "seed": seed, "max_updates": most, "epochs": passes}
+            reruns.append(Rerun(names.EQUAL_UPDATES, longer, replicate))
+    return reruns
+
+
+def _at_common_rate(evidence: Evidence, replicate: int, seed: int) -> list[Rerun]:
+    """Return every strategy at the learning rate that does best overall, but for what is confirmed there anyway."""
+    if evidence.grid_has_paths:
+        return []
+    reruns = []
+    for strategy in evidence.winners:
+        config = evidence.common_config(strategy)
+        chosen = evidence.tunings.get((strategy, replicate), {})
+        if config is not None and {**config, "seed": seed} != {**chosen, "seed": seed}:
+            reruns.append(Rerun(names.COMMON_PATH, {**config, "seed": seed}, replicate))
+    return reruns
 
 
 def _resolved(plan: Plan, config: Mapping[str, Any]) -> Config:
@@ -76,7 +117,7 @@ class Listed(Searcher):
 
     def __init__(self, reruns: Sequence[Rerun]) -> None:
         super().__init__()
-        self._waiting = [{**rerun.config, TRIAL: rerun.trial_id} for rerun in reruns]
+        self._waiting = [{**rerun.config, TRIAL: rerun.trial_id, REPLICATE: rerun.replicate} for rerun in reruns]
 
     def suggest(self, trial_id: str) -> Any:  # noqa: ARG002
         """The next one."""

@@ -13,7 +13,6 @@ from ray.tune.search import Searcher
 
 from trainables.base import TRIAL, MTLTrainable
 from trainables.sharing import SharedProblem
-from tune_mtl.core.data import TensorData
 from tune_mtl.core.problem import Problem
 from tune_mtl.searching.halving import FairHalving, RungKeeper
 from tune_mtl.searching.plan import Plan
@@ -23,7 +22,7 @@ from tune_mtl.searching.snapshot import SNAPSHOT, Snapshots, put_back, reopen
 from tune_mtl.searching.suggest import FairSearcher
 from tune_mtl.tracking.callback import Tracker
 from tune_mtl.tracking.diary import Diary
-from tune_mtl.training.checkpoint import digest
+from tune_mtl.training.checkpoint import fingerprint
 from tune_mtl.training.trial import environment
 
 
@@ -115,7 +114,8 @@ class Trials:
         if isinstance(searcher, FairSearcher):
             if plan.total > searcher.total:
                 reopen(folder)
-            searcher.diary, searcher.total, screen.total = halving.diary, plan.total, plan.total
+            searcher.diary, searcher.turns, searcher.seeds = halving.diary, plan.turns, plan.seeds
+            screen.total = plan.total
             halving.time_budget = plan.settings.time_budget
         return cls(folder, tuner, halving, tracker, screen)
 
@@ -168,12 +168,8 @@ def data_fingerprint(problem: Problem) -> str:
     parts = []
     for split in ("train", "val"):
         data = problem.data(split)
-        if isinstance(data, TensorData):
-            parts.append(digest(tuple(data.everything))[:12])
-        elif getattr(data, "fingerprint", None):
-            parts.append(data.fingerprint)  # type: ignore[union-attr]
-        elif data is not None:
-            parts.append(f"{type(data).__name__}-{len(data)}")
+        if data is not None:
+            parts.append(fingerprint(data) or f"{type(data).__name__}-{len(data)}")
     return "/".join(parts)
 
 

@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ray.tune import Callback
@@ -25,8 +25,16 @@ class Screen(Callback):
         total: How many trials there are to be.
     """
 
-    def __init__(self, name: str, objective: Objective, strategies: tuple[str, ...], total: int) -> None:
+    def __init__(
+        self,
+        name: str,
+        objective: Objective,
+        strategies: tuple[str, ...],
+        total: int,
+        searched: Sequence[str] = ("lr", "groups"),
+    ) -> None:
         self._name, self._objective, self._strategies, self.total = name, objective, strategies, total
+        self._searched = tuple(searched)
         self._outcomes: Counter[str] = Counter()
         self._running: set[str] = set()
         self._best: dict[str, tuple[float, Mapping[str, Any]]] = {}
@@ -101,7 +109,7 @@ class Screen(Callback):
         self._outcomes[outcome] += 1
         if not self._console.is_terminal:
             value = trial.last_result.get("best")
-            config = " ".join(f"{key}={_short(trial.config[key])}" for key in ("lr", "groups") if key in trial.config)
+            config = " ".join(f"{key}={_short(trial.config[key])}" for key in self._searched if key in trial.config)
             self._console.print(
                 f"{self.done}/{self.total}  trial {trial.config[TRIAL]}  {trial.config['strategy']} {config}"
                 f"  {outcome} at epoch {trial.last_result.get('epoch', 0):.0f}"
@@ -122,10 +130,10 @@ class Screen(Callback):
             f"{self._name}: {self.done} of {self.total} trials"
             f" ({len(self._running)} running{', ' + states if states else ''}), {self._epochs} epochs{self._left()}"
         )
-        table = Table("strategy", f"best {self._objective.metric}", "lr", "groups", box=None)
+        table = Table("strategy", f"best {self._objective.metric}", *self._searched, box=None)
         for strategy in self._strategies:
             value, config = self._best.get(strategy, (None, {}))
-            table.add_row(strategy, number(value), _short(config.get("lr")), _short(config.get("groups")))
+            table.add_row(strategy, number(value), *(_short(config.get(key)) for key in self._searched))
         return Group(head, table)
 
 

@@ -1,31 +1,41 @@
-"""Who is tried next: one study per strategy, served in turn, so that each gets the same number of trials."""
+"""Who is tried next: one study per strategy and repetition, served in turn, so that each gets as many trials."""
 
 import json
 import math
 import pickle
 import warnings
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import optuna
 from optuna.samplers import BaseSampler, RandomSampler, TPESampler
 from optuna.trial import TrialState
 from ray.tune.search import Searcher
 
-from search_spaces.space import Space
-from trainables.base import OUTCOME, TRIAL
+from search_spaces.space import Choice, Space
+from trainables.base import OUTCOME, REPLICATE, TRIAL
 from tune_mtl.core.objective import Objective
 from tune_mtl.core.seeds import derive
+from tune_mtl.searching.schedule import Turn
 from tune_mtl.strategies.registry import strategy_info
 from tune_mtl.tracking.diary import Diary
 
 ANY = "any strategy"
 """The name of the one study in which strategy is a dimension like any other."""
 
+Tuning = tuple[str, int]
+"""One tuning of one strategy: its name (or ``ANY``) and the repetition."""
+
 
 class FairSearcher(Searcher):
     """Suggests configs and learns from results, with equal trials for every strategy.
+
+    Every strategy is tuned by itself, and so is every replicate: a study each. Within a replicate all strategies begin
+    with the same draws, dimension by dimension, so that none has the luck of a better learning rate; replicates draw
+    anew and train with another seed.
 
     A trial's identity is its ordinal, assigned with the suggestion. A suggestion that a crash lost is made again under
     the same one, and gives the same config if its trial had been started: the diary knows. What ends early is told to
@@ -39,57 +49,100 @@ class FairSearcher(Searcher):
         objective: Objective,
         *,
         algorithm: str,
-        samples: int | None,
+        turns: Sequence[Turn],
+        seeds: Mapping[int, int],
         seed: int,
         balanced: bool,
         constant: Mapping[str, Any],
         tasks: int,
         counts: str = "epoch",
     ) -> None:
+        """Make a searcher.
+
+        Args:
+            space: What may be chosen.
+            objective: What decides.
+            algorithm: ``optuna``, ``random`` or ``grid``.
+            turns: Whose trials are tried, in their order.
+            seeds: The training seed of each replicate.
+            seed: Of the searcher itself.
+            balanced: Whether each strategy has studies of its own.
+            constant: What every config has.
+            tasks: How many tasks there are.
+            counts: What of a result says how far a trial is.
+        """
         super().__init__(metric=objective.metric, mode=objective.mode)
         self._space, self._objective, self._constant = space, objective, dict(constant)
         self._tasks, self._counts = tasks, counts
         self._issued = 0
-        self._live: dict[str, tuple[str, optuna.Trial]] = {}
-        self._grid = interleaved_grid(space) if algorithm == "grid" else None
-        available = len(self._grid) if self._grid is not None else math.inf
-        self.total = int(min(available, samples)) if samples is not None else int(available)
-        self._balanced = balanced
+        self._live: dict[str, tuple[Tuning, optuna.Trial]] = {}
+        self.turns, self.seeds = list(turns), dict(seeds)
+        self._algorithm, self._seed, self._balanced = algorithm, seed, balanced
         self.diary = Diary()
-        self._studies: dict[str, optuna.Study] = {}
-        if self._grid is None:
-            optuna.logging.set_verbosity(optuna.logging.ERROR)
-            for name in space.strategies if balanced else (ANY,):
-                share = self.total // (len(space.strategies) if balanced else 1)
-                self._studies[name] = optuna.create_study(
-                    sampler=make_sampler(algorithm, derive(seed, "search", name) % 2**32, share),
-                    direction="minimize" if objective.mode == "min" else "maximize",
-                )
+        self._studies: dict[Tuning, optuna.Study] = {}
+        self._asked: Counter[Tuning] = Counter()
+        sizes = Counter(self._tuning(turn) for turn in self.turns)
+        self._startup = startup_trials(algorithm, min(sizes.values(), default=1))
+        self._knows_nothing = True
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+
+    @property
+    def total(self) -> int:
+        """How many trials there are to be."""
+        return len(self.turns)
+
+    def _tuning(self, turn: Turn) -> Tuning:
+        return (turn.strategy if self._balanced and turn.strategy is not None else ANY), turn.replicate
+
+    def study(self, tuning: Tuning) -> optuna.Study:
+        """Return the study of a tuning; made when it is first needed."""
+        if tuning not in self._studies:
+            seed = derive(self._seed, "search", tuning[1]) % 2**32
+            self._studies[tuning] = optuna.create_study(
+                sampler=make_sampler(self._algorithm, seed, self._startup),
+                direction="minimize" if self._objective.mode == "min" else "maximize",
+            )
+        return self._studies[tuning]
 
     def suggest(self, trial_id: str) -> Any:
         """The next config, with its ordinal."""
         if self._issued >= self.total:
             return Searcher.FINISHED
         ordinal = self._issued
+        turn = self.turns[ordinal]
         self._issued += 1
-        if self._grid is not None:
-            chosen = self._grid[ordinal]
+        if turn.config is not None:
+            chosen = dict(turn.config)
         else:
-            strategies = self._space.strategies
-            study = strategies[ordinal % len(strategies)] if self._balanced else ANY
-            trial, chosen = self._ask(study)
+            tuning = self._tuning(turn)
+            self._enqueue_common_draw(tuning)
+            trial, chosen = self._ask(tuning)
             started = self.diary.started.get(_name(ordinal))
             if started is not None and started != json.loads(json.dumps(self._completed(chosen))):
-                self._studies[study].tell(trial, state=TrialState.FAIL)
-                self._studies[study].enqueue_trial(self._parameters(started))
-                trial, chosen = self._ask(study)
-            self._live[trial_id] = (study, trial)
-        return {**self._completed(chosen), TRIAL: _name(ordinal)}
+                self.study(tuning).tell(trial, state=TrialState.FAIL)
+                self.study(tuning).enqueue_trial(self._parameters(started))
+                trial, chosen = self._ask(tuning)
+            self._live[trial_id] = (tuning, trial)
+        return {**self._completed(chosen), TRIAL: _name(ordinal), REPLICATE: turn.replicate}
 
-    def _ask(self, study: str) -> tuple[optuna.Trial, dict[str, Any]]:
-        trial = self._studies[study].ask()
-        strategy = study if self._balanced else trial.suggest_categorical("strategy", self._space.strategies)
-        return trial, self._space.suggest(trial, strategy)
+    def _ask(self, tuning: Tuning) -> tuple[optuna.Trial, dict[str, Any]]:
+        """Ask Optuna for a config of a tuning, with the replicate's training seed."""
+        trial = self.study(tuning).ask()
+        strategy = tuning[0] if self._balanced else trial.suggest_categorical("strategy", self._space.strategies)
+        return trial, {**self._space.suggest(trial, strategy), "seed": self.seeds[tuning[1]]}
+
+    def _enqueue_common_draw(self, tuning: Tuning) -> None:
+        """Have the study suggest what every strategy of the replicate tries at this place, while it starts up."""
+        index, self._asked[tuning] = self._asked[tuning], self._asked[tuning] + 1
+        if not self._knows_nothing or (self._startup is not None and index >= self._startup):
+            return
+
+        def share(dimension: str) -> float:
+            return common_draw(self._seed, tuning[1], dimension, index, self._startup)
+
+        strategy = tuning[0] if self._balanced else Choice(self._space.strategies).at(share("strategy"))
+        drawn = {name: dimension.at(share(name)) for name, dimension in self._space.of(strategy).items()}
+        self.study(tuning).enqueue_trial(drawn if self._balanced else {"strategy": strategy, **drawn})
 
     def _completed(self, chosen: Mapping[str, Any]) -> dict[str, Any]:
         """A suggestion as a trial's config."""
@@ -128,7 +181,8 @@ class FairSearcher(Searcher):
         step = self._step({self._counts: reached})
         told = {step + 1: math.nan} if value is None else {step: value}
         complete = whole and value is not None
-        self._studies[strategy if self._balanced else ANY].add_trial(
+        self._knows_nothing = False
+        self.study((strategy if self._balanced else ANY, 0)).add_trial(
             optuna.trial.create_trial(
                 params={name: asked.params[name] for name in asked.distributions},
                 distributions=asked.distributions,
@@ -149,7 +203,7 @@ class FairSearcher(Searcher):
         if trial_id not in self._live:
             return
         name, trial = self._live.pop(trial_id)
-        study = self._studies[name]
+        study = self.study(name)
         if error or not result or result.get(OUTCOME) == "failed":
             study.tell(trial, state=TrialState.FAIL)
         elif result.get(OUTCOME) == "diverged":
@@ -187,7 +241,7 @@ class FairSearcher(Searcher):
 _OF_A_RUN = ("epochs", "max_updates", "max_seconds", "threads", "device", "metric", "eval_batch_size", "evaluate_every")
 """What trials may have differently and still be of the same function of their parameters."""
 
-_GIVEN = ("total", "diary")
+_GIVEN = ("turns", "seeds", "diary")
 """What a resumed searcher is told anew."""
 
 
@@ -195,18 +249,27 @@ def _name(ordinal: int) -> str:
     return f"{ordinal:04d}"
 
 
-def make_sampler(algorithm: str, seed: int, trials: int) -> BaseSampler:
-    """TPE (with a start-up phase that leaves it most of the trials), or pure chance."""
-    if algorithm == "random":
+def startup_trials(algorithm: str, trials: int) -> int | None:
+    """Return how many trials of a tuning are drawn before anything was learnt; None: all of them."""
+    return None if algorithm == "random" else min(10, max(4, trials // 4))
+
+
+def common_draw(seed: int, replicate: int, dimension: str, index: int, strata: int | None) -> float:
+    """Return the share (0 to 1) of ``dimension`` at which all strategies of a replicate try their trial ``index``.
+
+    ``strata``: so many draws fill a dimension evenly, one in each of as many equal parts, in random order (a Latin
+    hypercube); None: every draw is independent of the others.
+    """
+    if strata is None:
+        return float(np.random.default_rng(derive(seed, "draw", replicate, dimension, index)).random())
+    random = np.random.default_rng(derive(seed, "draws", replicate, dimension))
+    return float((random.permutation(strata)[index] + random.random(strata)[index]) / strata)
+
+
+def make_sampler(algorithm: str, seed: int, startup: int | None) -> BaseSampler:
+    """Return TPE with so many ``startup`` trials, or pure chance."""
+    if algorithm == "random" or startup is None:
         return RandomSampler(seed=seed)
-    startup = min(10, max(4, trials // 4))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
         return TPESampler(seed=seed, n_startup_trials=startup, multivariate=True, group=True, constant_liar=True)
-
-
-def interleaved_grid(space: Space) -> list[dict[str, Any]]:
-    """Every config of every strategy, the strategies taking turns."""
-    queues = [list(space.grid(strategy)) for strategy in space.strategies]
-    longest = max(len(queue) for queue in queues)
-    return [queue[index] for index in range(longest) for queue in queues if index < len(queue)]

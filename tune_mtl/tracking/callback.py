@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ray.tune import Callback
 from ray.tune.experiment import Trial
 
-from trainables.base import OUTCOME, TRIAL
+from trainables.base import OUTCOME, REPLICATE, TRIAL, proper
 from tune_mtl.core.errors import StoreLostError
 from tune_mtl.core.secrets import without_secrets
 from tune_mtl.tracking import names
@@ -91,10 +91,10 @@ class Tracker(Callback):
 
     def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **_: Any) -> None:  # noqa: ARG002
         """Open its run; also after a restart."""
-        config = {key: value for key, value in trial.config.items() if key != TRIAL}
+        config = proper(trial.config)
         varied = {key: config[key] for key in self.varied if key in config}
-        ordinal = trial.config[TRIAL]
-        self._recorder.submit("open", trial=ordinal, config=config, varied=varied, at=now())
+        ordinal, replicate = trial.config[TRIAL], trial.config.get(REPLICATE, 0)
+        self._recorder.submit("open", trial=ordinal, config=config, varied=varied, replicate=replicate, at=now())
 
     def on_trial_result(
         self,

@@ -8,9 +8,11 @@ PREFIX = "tune-mtl/"
 SEARCH = "tune_mtl.search"
 TRIAL_ID = "tune_mtl.trial_id"
 KIND = "tune_mtl.kind"
+REPLICATE = "tune_mtl.replicate"
 OUTCOME = "tune_mtl.outcome"
 CONFIG = "tune_mtl.config"
 OBJECTIVE = "tune_mtl.objective"
+RANKED_BY = "tune_mtl.ranked_by"
 SETTINGS = "tune_mtl.settings"
 BEST_RUN = "tune_mtl.best_run"
 WINNERS = "tune_mtl.winners"
@@ -18,6 +20,7 @@ PROBLEM = "tune_mtl.problem"
 ROLE = "tune_mtl.role"
 COMMON_LR = "tune_mtl.common_lr"
 CONFIRMATION = "tune_mtl.confirmation"
+WINNER = "tune_mtl.winner"
 PARENT = "mlflow.parentRunId"
 RUN_NAME = "mlflow.runName"
 NOTE = "mlflow.note.content"
@@ -28,6 +31,9 @@ SETTINGS_FILE = "search.json"
 FACTS_FILE = "problem.json"
 """What a report has to know of the problem, an artifact of the search's run."""
 
+REFERENCES_FILE = "references.json"
+"""The reference losses that a search's trials are judged with, in its folder."""
+
 CONFIRM, EQUAL_UPDATES, COMMON_PATH = "confirm", "equal_updates", "path"
 """Why a config is trained again: on fresh seeds; with as many updates as the one that takes most; for its path at the
 learning rate that all share."""
@@ -37,6 +43,9 @@ KINDS = ("trial", "confirm")
 
 RANKED = ("completed", "stopped_early")
 """The outcomes that can win."""
+
+BY_MEAN, BY_TRIAL = "mean over seeds", "single trials"
+"""What ``tune_mtl.ranked_by`` says of a search: of a grid, and of one that chooses its configs."""
 
 BEST_WEIGHTS = "best.pt"
 PER_EPOCH = ("train/", "val/", "path/total", "path/from_start", "updates", "seconds")

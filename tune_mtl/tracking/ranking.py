@@ -1,4 +1,4 @@
-"""Who is best: a config counts with its mean over seeds, among those of its strategy that ran on as many."""
+"""Who is best: on a grid a config counts with its mean over seeds, elsewhere every trial counts by itself."""
 
 import json
 import statistics
@@ -25,10 +25,16 @@ class Winner:
 
 
 class Ranking:
-    """Finished runs that can win, in whatever order they come; who does is known at any time without looking at all."""
+    """Finished runs that can win, in whatever order they come; who does is known at any time without looking at all.
 
-    def __init__(self, objective: Objective) -> None:
-        self.objective = objective
+    Args:
+        objective: What decides.
+        by_mean: Whether a config counts with its mean over seeds, among those of its strategy that ran on as many, as
+            on a grid; else every trial counts by itself: a guided search tries some configs more often than others.
+    """
+
+    def __init__(self, objective: Objective, *, by_mean: bool = True) -> None:
+        self.objective, self._by_mean = objective, by_mean
         self._strategies: dict[str, _Standing] = {}
         self._order: dict[str, int] = {}
         self._of_trial: dict[str, tuple[str, str]] = {}
@@ -36,12 +42,12 @@ class Ranking:
     def add(self, trial: str, run_id: str, config: Mapping[str, Any], value: float) -> None:
         """A run of ``config`` with its value of the objective at its best epoch; a trial counts once."""
         rest = json.dumps({key: value for key, value in config.items() if key != "seed"}, sort_keys=True)
-        place = str(config["strategy"]), rest
+        place = str(config["strategy"]), rest if self._by_mean else f"{trial} {rest}"
         if self._of_trial.get(trial, place) != place:
             self.remove(trial)
         self._of_trial[trial] = place
-        order = self._order.setdefault(rest, len(self._order))
-        self._strategies.setdefault(place[0], _Standing(self.objective)).put(rest, order, trial, (run_id, value))
+        order = self._order.setdefault(place[1], len(self._order))
+        self._strategies.setdefault(place[0], _Standing(self.objective)).put(place[1], order, trial, (run_id, value))
 
     def remove(self, trial: str) -> None:
         """Forget a trial whose suggestion was redone."""

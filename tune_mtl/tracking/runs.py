@@ -53,9 +53,9 @@ class SearchRuns:
             self._client.set_tag(self._parent, names.CONFIRMATION, "running")
         else:
             self._client.update_run(self._parent, status="RUNNING")
-        objective = {**found.data.tags, **tags}.get(names.OBJECTIVE)
-        if self._kind == "trial" and objective is not None:
-            self._ranking = Ranking(Objective.parse(objective))
+        known = {**found.data.tags, **tags}
+        if self._kind == "trial" and names.OBJECTIVE in known:
+            self._ranking = new_ranking(known)
         for run in self._children():
             self._trials[run.data.tags[names.TRIAL_ID]] = run.info.run_id
             self._rank(run.data.tags, run.info.run_id, run.data.metrics)
@@ -70,7 +70,12 @@ class SearchRuns:
         return True
 
     def open_trial(
-        self, trial: str, config: Mapping[str, Any], varied: Mapping[str, Any], at: int | None = None
+        self,
+        trial: str,
+        config: Mapping[str, Any],
+        varied: Mapping[str, Any],
+        at: int | None = None,
+        replicate: int = 0,
     ) -> None:
         """The trial's run, made or opened again; one of another config (a lost suggestion, redone) is replaced."""
         text = json.dumps(dict(config), sort_keys=True)
@@ -89,6 +94,7 @@ class SearchRuns:
             names.KIND: self._kind,
             names.TRIAL_ID: trial,
             names.CONFIG: text,
+            names.REPLICATE: str(replicate),
             names.PARENT: self._parent or "",
         }
         label = f"{trial} {config['strategy']}"
@@ -191,6 +197,12 @@ class SearchRuns:
         if not logged:
             return 0
         return max(int(metric.step) for metric in self._client.get_metric_history(run.info.run_id, logged[0]))
+
+
+def new_ranking(tags: Mapping[str, str]) -> Ranking:
+    """Return an empty ranking of a search, as the tags of its run ask for it."""
+    by_mean = tags.get(names.RANKED_BY, names.BY_MEAN) == names.BY_MEAN
+    return Ranking(Objective.parse(tags[names.OBJECTIVE]), by_mean=by_mean)
 
 
 def search_runs(of: Any, experiments: list[str], search: str | None, kind: str, trial: str | None = None) -> list[Run]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from tune_mtl.core.errors import UserError
+from tune_mtl.core.home import home
 from tune_mtl.core.secrets import without_secrets
 
 if TYPE_CHECKING:
@@ -15,11 +16,6 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 _REACH_SECONDS = 10
-
-
-def home() -> Path:
-    """``TUNE_MTL_HOME``, else ``./runs``; absolute, since Ray's workers run elsewhere."""
-    return Path(os.environ.get("TUNE_MTL_HOME", "runs")).absolute()
 
 
 def searches_folder() -> Path:

@@ -1,0 +1,34 @@
+"""The reference losses of a search, kept with it: whatever becomes of code and caches, its trials compare."""
+
+from pathlib import Path
+
+from tune_mtl.core.problem import Problem
+from tune_mtl.searching.settings import Settings
+from tune_mtl.tracking import names
+from tune_mtl.training import reference_cache
+from tune_mtl.training.checkpoint import write_json
+from tune_mtl.training.references import judged, judged_by_mean_loss, references_of, with_references
+from tune_mtl.training.trial import read_json
+
+
+def judged_as_kept(problem: Problem, settings: Settings, folder: Path) -> Problem:
+    """``problem`` as the search in ``folder`` is judged by it; where there is no search yet, as a new one will be.
+
+    A search from before reference losses were kept goes on by ``val/loss``, as it began.
+    """
+    kept = folder / names.REFERENCES_FILE
+    if kept.exists():
+        content = read_json(kept, "losses", "warning")
+        if content["warning"] is not None:
+            return judged_by_mean_loss(problem, content["warning"])
+        return with_references(problem, content["losses"])
+    if (folder / names.SETTINGS_FILE).exists() and problem.objective is None and settings.metric is None:
+        return judged_by_mean_loss(problem)
+    metric = {} if settings.metric is None else {"metric": settings.metric}
+    return judged(problem, {**settings.fixed, **metric})
+
+
+def keep_references(problem: Problem, folder: Path) -> None:
+    """Write down what the search in ``folder`` is judged with; the home's cache gets what this process has found."""
+    write_json(folder / names.REFERENCES_FILE, {"losses": references_of(problem), "warning": problem.objective_warning})
+    reference_cache.save()
