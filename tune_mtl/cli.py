@@ -173,24 +173,22 @@ def search(
     ] = None,
     algorithm: Annotated[str | None, typer.Option(help="optuna (default), random or grid.")] = None,
     scheduler: Annotated[str | None, typer.Option(help="asha (default) stops the hopeless early; none.")] = None,
-    balance: Annotated[
-        str | None, typer.Option(help="strategy (default): equal trials for each; none: one more dimension.")
-    ] = None,
-    samples: Annotated[str | None, typer.Option(metavar="NUMBER", help="In all. Default 8 per strategy.")] = None,
-    max_epochs: Annotated[str | None, typer.Option(metavar="NUMBER", help="Per trial.")] = None,
-    budget: Annotated[
-        str | None, typer.Option(help="What a trial's length is counted in: epochs (default), updates, seconds.")
-    ] = None,
-    max_updates: Annotated[
+    balance: Annotated[str | None, typer.Option(help="strategy (default): equal trials; none: searched too.")] = None,
+    samples: Annotated[str | None, typer.Option(metavar="NUMBER", help="In all. Default: 4 per tuning.")] = None,
+    replicates: Annotated[
         str | None,
-        typer.Option(metavar="NUMBER", help="Per trial, with --budget updates. Default: the most any takes."),
+        typer.Option(
+            metavar="R|auto", help="Tunings of each strategy; several tell strategies apart. Default 8, or 1."
+        ),
     ] = None,
+    max_replicates: Annotated[str | None, typer.Option(metavar="NUMBER", help="With auto. Default 16.")] = None,
+    max_epochs: Annotated[str | None, typer.Option(metavar="NUMBER", help="Per trial.")] = None,
+    budget: Annotated[str | None, typer.Option(help="Unit of a trial: epochs (default), updates, seconds.")] = None,
+    max_updates: Annotated[str | None, typer.Option(metavar="NUMBER", help="Per trial, with --budget updates.")] = None,
     max_seconds: Annotated[str | None, typer.Option(metavar="NUMBER", help="Per trial, with --budget seconds.")] = None,
     seed: Annotated[str | None, typer.Option(metavar="NUMBER", help="Of trials and searcher. Default 0.")] = None,
     metric: Annotated[str | None, typer.Option(help="The objective: name[:min|max].")] = None,
-    time_budget: Annotated[
-        str | None, typer.Option(metavar="SECONDS", help="Then trials end at their next evaluation.")
-    ] = None,
+    time_budget: Annotated[str | None, typer.Option(metavar="SECONDS", help="Then trials end soon.")] = None,
     concurrency: Annotated[str | None, typer.Option(metavar="NUMBER", help="Trials at once.")] = None,
     cpus_per_trial: Annotated[str | None, typer.Option(metavar="NUMBER", help="Also its threads. Default 1.")] = None,
     gpus_per_trial: Annotated[str | None, typer.Option(metavar="NUMBER", help="Fractions share a GPU.")] = None,
@@ -198,19 +196,18 @@ def search(
     storage: Annotated[str | None, typer.Option(help="A folder that all nodes share.")] = None,
     tracking_uri: Annotated[str | None, typer.Option(help="The MLflow store. Default: mlflow.db in ./runs.")] = None,
     data: Annotated[Path | None, typer.Option(help=_DATA)] = None,
-    warm_start: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Learn first from the trials of an earlier search.")
-    ] = None,
+    warm_start: Annotated[str | None, typer.Option(metavar="NAME", help="Learn first from an earlier search.")] = None,
     confirm: Annotated[
-        str | None,
-        typer.Option(metavar="SEEDS", help="Then train the winners again on so many fresh seeds. paper: 3, else 0."),
+        str | None, typer.Option(metavar="SEEDS", help="Fresh seeds per tuning. Default 1, or 0.")
     ] = None,
     report: Annotated[bool, typer.Option(help="Write the page at the end.")] = True,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would run, with time and disk.")] = False,
 ) -> None:
     """Search the best strategy, group count and learning rate; every trial is tracked in MLflow.
 
-    Example: tune-mtl search multidigits --strategies sus,ius,io --samples 24
+    Strategies are tuned several times, and compared by what the tunings reach on fresh seeds.
+
+    Example: tune-mtl search multidigits --strategies sus,ius,io
     """
     flags = dict(locals())
     given = {key: number(value) for key, value in flags.items() if key not in _NOT_SETTINGS and value is not None}
@@ -273,7 +270,7 @@ def _finish(result: Any) -> None:
 @app.command()
 def confirm(
     name: Annotated[str, typer.Argument(help="Of a finished search.")],
-    seeds: Annotated[int, typer.Option(help="On how many fresh seeds.")] = 3,
+    seeds: Annotated[int | None, typer.Option(help="Fresh seeds per tuning. Default: 1, or 3 for one tuning.")] = None,
     address: Annotated[str | None, typer.Option(help="Of another Ray cluster than before.")] = None,
     storage: Annotated[str | None, typer.Option(help="Where its folder is now, if it was moved.")] = None,
     tracking_uri: Annotated[str | None, typer.Option(help="The MLflow store.")] = None,
@@ -287,7 +284,7 @@ def confirm(
 
     written = run(name, seeds=seeds, address=address, storage=storage, tracking_uri=tracking_uri)
     if written is None:
-        typer.echo(f"interrupted. To go on: tune-mtl confirm {name} --seeds {seeds}", err=True)
+        typer.echo(f"interrupted. To go on: tune-mtl confirm {name}{f' --seeds {seeds}' if seeds else ''}", err=True)
         raise typer.Exit(130)
     screen.show_report(written)
 
@@ -296,12 +293,18 @@ def confirm(
 def report(
     names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Of one or more searches.")],
     out: Annotated[Path | None, typer.Option(help="Folder. Default: reports/NAME in ./runs.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the verdict for programs; write nothing.")] = False,
     tracking_uri: Annotated[str | None, typer.Option(help="The MLflow store.")] = None,
 ) -> None:
     """Write the report of a search: one page, with its tables and figures as files beside it."""
+    from tune_mtl.report.verdict import verdict
     from tune_mtl.report.write import write_report
     from tune_mtl.terminal import searching as screen
 
+    if as_json:
+        found = [verdict(name, tracking_uri=tracking_uri) for name in names]
+        typer.echo(json.dumps(found[0] if len(found) == 1 else found, indent=1))
+        return
     screen.show_report(write_report(*names, out=out, tracking_uri=tracking_uri))
 
 
@@ -322,9 +325,7 @@ def best(
     name: Annotated[str, typer.Argument(help="Of the search.")],
     strategy: Annotated[str | None, typer.Option(help="The best of this strategy alone.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
-    recompute: Annotated[
-        bool, typer.Option("--recompute", help="Look at all trials, not at what the search kept.")
-    ] = False,
+    recompute: Annotated[bool, typer.Option("--recompute", help="Look at all trials again.")] = False,
     tracking_uri: Annotated[str | None, typer.Option(help="The MLflow store.")] = None,
 ) -> None:
     """Print the best config of a search and the command that repeats it exactly."""

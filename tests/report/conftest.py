@@ -5,8 +5,9 @@ import shutil
 import pytest
 
 import tune_mtl
-from tests.report.stories import usual
+from tests.report.stories import Story, repeated, replicated, usual
 from tune_mtl.report.evidence import Evidence
+from tune_mtl.tracking import names
 from tune_mtl.tracking.store import client, reachable, tracking_uri
 
 
@@ -40,3 +41,17 @@ def reported(tmp_path_factory, empty_store):
         use_home(folder, empty_store, patched)
         written = tune_mtl.report(usual().end())
         return written, Evidence.read("made")
+
+
+@pytest.fixture(scope="session")
+def repeated_search(tmp_path_factory, empty_store):
+    """A search that repeated its tunings, in a store, with its report."""
+    folder = tmp_path_factory.mktemp("repeated")
+    with pytest.MonkeyPatch.context() as patched:
+        use_home(folder, empty_store, patched)
+        reached = repeated({"io": 0.30, "ius": 0.31, "sus": 0.5}, 4)
+        facts = {"total": 24, "trials_per_tuning": 2}
+        story = Story("tunings", settings={"strategies": list(reached)}, ranked_by=names.BY_TRIAL, **facts)
+        told = {"io": {"groups": 2, "updates": 80, "path": 40.0}, "ius": {"groups": 2, "updates": 80, "path": 30.0}}
+        replicated(reached, into=story, told=told)
+        return tune_mtl.report(story.end()), Evidence.read("tunings")

@@ -3,14 +3,22 @@
 import html
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
 import pandas as pd
 
+from tune_mtl.best import BestTrial
+from tune_mtl.core.objective import Objective
+from tune_mtl.report.evidence import Evidence, Trained
 from tune_mtl.tracking import names
-from tune_mtl.tracking.runs import SearchRuns
+from tune_mtl.tracking.runs import SearchRuns, new_ranking
 from tune_mtl.tracking.store import reachable, tracking_uri
+
+if TYPE_CHECKING:
+    from mlflow import MlflowClient
 
 EPOCHS = 4
 TASKS = ("left", "sum")
@@ -35,19 +43,23 @@ class Story:
         *,
         settings: Mapping[str, Any] | None = None,
         objective: str = "val/loss:min",
+        ranked_by: str | None = None,
         **facts: Any,
     ) -> None:
+        self.name = name
+        self.tags = {names.OBJECTIVE: objective, names.PROBLEM: "made", "tune_mtl.device": "abacus"}
+        self.tags |= {} if ranked_by is None else {names.RANKED_BY: ranked_by}
+        self.settings = {"problem": "made", "name": name, "algorithm": "optuna", **(settings or {})}
+        self.facts = {**FACTS, **facts}
+        self.runs = {kind: self._recorder(kind) for kind in names.KINDS}
+        self._count = 0
+
+    def _recorder(self, kind: str) -> Any:
         self.uri = tracking_uri()
         reachable(self.uri)
-        self.name = name
-        self.runs = {kind: SearchRuns(self.uri, "made", name, kind) for kind in names.KINDS}
-        files = {
-            names.SETTINGS_FILE: {"problem": "made", "name": name, "algorithm": "optuna", **(settings or {})},
-            names.FACTS_FILE: {**FACTS, **facts},
-        }
-        for runs in self.runs.values():
-            runs.open_search({names.OBJECTIVE: objective, names.PROBLEM: "made", "tune_mtl.device": "abacus"}, files)
-        self._count = 0
+        runs = SearchRuns(self.uri, "made", self.name, kind)
+        runs.open_search(self.tags, {names.SETTINGS_FILE: self.settings, names.FACTS_FILE: self.facts})
+        return runs
 
     def trial(self, strategy: str, value: float, *, outcome: str = "completed", **told: Any) -> None:
         self._count += 1
@@ -87,11 +99,13 @@ class Story:
         extra: Mapping[str, float] | None = None,
         tested: Mapping[str, float] | None = None,
         updates: int = 40,
+        replicate: int = 0,
+        config: Mapping[str, Any] | None = None,
     ) -> None:
         runs = self.runs[kind]
-        config = {"problem": "made", "strategy": strategy, "lr": lr, "seed": seed, "threads": 1}
-        config |= {} if groups is None else {"groups": groups}
-        runs.open_trial(trial_id, config, {"strategy": strategy, "lr": lr})
+        whole = {"problem": "made", "strategy": strategy, "lr": lr, "seed": seed, "threads": 1, **(config or {})}
+        whole |= {} if groups is None else {"groups": groups}
+        runs.open_trial(trial_id, whole, {"strategy": strategy, "lr": lr}, replicate=replicate)
         if outcome == "running":
             return
         stretch = 1 + 0.01 * seed
@@ -101,14 +115,7 @@ class Story:
             if path is not None:
                 now |= {"path/total": stretch * path * epoch / EPOCHS, "path/from_start": path**0.5 * epoch / EPOCHS}
             runs.log(trial_id, epoch, now)
-        said = {
-            "loss": value,
-            "loss/left": value / 2,
-            "loss/sum": value * 2,
-            "left/accuracy": 1 - value,
-            "sum/mae": value,
-        }
-        said = {name: found for name, found in said.items() if name not in without} | dict(extra or {})
+        said = {name: found for name, found in measured(value).items() if name not in without} | dict(extra or {})
         once = {f"best/val/{name}": found for name, found in said.items()} | {
             "best/epoch": EPOCHS,
             "memory/optimizer_mib": 1.5,
@@ -126,6 +133,110 @@ class Story:
         for runs in self.runs.values():
             runs.close_search(complete=True, tags={}, table=pd.DataFrame(), best=None)
         return self.name
+
+
+def measured(value: float) -> dict[str, float]:
+    """Return all metrics of a run that reaches ``value``."""
+    return {"loss": value, "loss/left": value / 2, "loss/sum": value * 2, "left/accuracy": 1 - value, "sum/mae": value}
+
+
+class _Remembered:
+    """Keeps what :class:`SearchRuns` would write."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, Trained] = {}
+
+    def open_trial(self, trial: str, config: Mapping[str, Any], varied: Mapping[str, Any], replicate: int = 0) -> None:
+        assert varied
+        role = names.role_of(trial) if "-" in trial else ""
+        self.found[trial] = Trained(f"run-{trial}", trial, role, "running", config, {}, replicate)
+
+    def log(self, trial: str, epoch: int, values: Mapping[str, float]) -> None:
+        assert epoch
+        self.found[trial] = replace(self.found[trial], metrics={**self.found[trial].metrics, **values})
+
+    def close_trial(self, trial: str, outcome: str, values: Mapping[str, float], *_: Any) -> None:
+        self.log(trial, EPOCHS, values)
+        self.found[trial] = replace(self.found[trial], outcome=outcome)
+
+
+class Imagined(Story):
+    """A story without a store: its evidence is at hand at once, curves aside."""
+
+    def _recorder(self, kind: str) -> Any:
+        assert kind in names.KINDS
+        return _Remembered()
+
+    def evidence(self, state: str = "complete") -> Evidence:
+        """What reading the search would give."""
+        trials, reruns = ([*self.runs[kind].found.values()] for kind in names.KINDS)
+        objective = Objective.parse(self.tags[names.OBJECTIVE])
+        ranking, metric = new_ranking(self.tags), names.best_metric(objective.metric)
+        for run in trials:
+            if run.ranked and metric in run.metrics:
+                ranking.add(run.trial_id, run.run_id, run.config, run.metrics[metric])
+        by_id = {run.run_id: run for run in trials}
+        winners = {}
+        for strategy, won in ranking.winners().items():
+            run = by_id[won.run_id]
+            winners[strategy] = BestTrial(
+                config=dict(run.config), metrics=dict(run.metrics), run_id=run.run_id, trial_id=run.trial_id,
+                outcome=run.outcome, value=won.value, seeds=won.seeds, objective=objective, tracking_uri="",
+                searched=("lr",),
+            )  # fmt: skip
+        return Evidence(
+            name=self.name, problem="made", objective=objective, settings=self.settings, facts=self.facts,
+            trials=sorted(trials, key=lambda run: run.trial_id), reruns=sorted(reruns, key=lambda run: run.trial_id),
+            winners=winners, state=state, tags=self.tags, run_id="", client=cast("MlflowClient", None),
+        )  # fmt: skip
+
+
+def fresh_seed(replicate: int) -> int:
+    """Return the seed on which the choices of a replicate are judged."""
+    return 1000 + replicate
+
+
+def replicated(
+    reached: Mapping[str, Sequence[float | None]],
+    *,
+    into: Story | None = None,
+    tested: Mapping[str, Sequence[float]] | None = None,
+    told: Mapping[str, Mapping[str, Any]] | None = None,
+    confirmed: bool = True,
+) -> Story:
+    """Tell tunings of two trials each, whose choice is trained again on a fresh seed; without a store unless told so.
+
+    Args:
+        reached: By strategy and replicate, what the choice reaches; None: its tuning diverged.
+        into: The story to tell; default: one without a store.
+        tested: What it reaches on test, where that is something else.
+        told: By strategy, what else is told of its runs.
+        confirmed: Whether choices are trained again.
+    """
+    trials = 2 * sum(map(len, reached.values()))
+    settings, ranked_by = {"strategies": list(reached)}, names.BY_TRIAL
+    story = into or Imagined(settings=settings, ranked_by=ranked_by, total=trials, trials_per_tuning=2)
+    for replicate in range(max(map(len, reached.values()))):
+        for strategy, values in reached.items():
+            value, more = values[replicate], dict((told or {}).get(strategy, {}))
+            more["replicate"] = replicate
+            lr = more.pop("lr", 0.01)
+            for worse, rate in ((0.0, lr), (0.1, lr / 10)):
+                outcome = "diverged" if value is None else "completed"
+                story.trial(strategy, (value or 0.0) + worse, lr=rate, outcome=outcome, seed=replicate, **more)
+            if value is None or not confirmed:
+                continue
+            if tested and strategy in tested:
+                more["tested"] = measured(tested[strategy][replicate])
+            story.rerun(strategy, fresh_seed(replicate), value, lr=lr, **more)
+    return story
+
+
+def repeated(reached: Mapping[str, float], replicates: int = 5, noise: float = 0.01) -> dict[str, list[float | None]]:
+    """Return by strategy a value per replicate around ``reached``, the noise of each its own."""
+    drawn = np.random.default_rng(0).normal(0.0, noise, (len(reached), replicates))
+    drawn -= drawn.mean(axis=1, keepdims=True)
+    return {name: [value + float(x) for x in row] for (name, value), row in zip(reached.items(), drawn, strict=True)}
 
 
 def usual(name: str = "made", **settings: Any) -> Story:

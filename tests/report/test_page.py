@@ -48,7 +48,7 @@ def test_the_page_in_a_browser(reported, width, dark):
             if width > 1000:
                 box = page.locator(f"#table-{table.key} .scroll")
                 assert box.evaluate("box => box.scrollWidth - box.clientWidth") == 0
-        assert page.locator("figure svg").count() == 5
+        assert page.locator("figure svg").count() == 7
         for box in page.locator("figure svg").all():
             assert box.bounding_box()["height"] > 100
             assert box.bounding_box()["width"] <= width
@@ -101,3 +101,34 @@ def test_crowded_and_extreme_pages_stay_within_a_phone(home):
         page.emulate_media(media="print")
         assert page.locator(".files").first.is_hidden()
     assert not complaints
+
+
+@needs_chromium
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_page_of_repeated_tunings_in_a_browser(repeated_search, width):
+    written, evidence = repeated_search
+    complaints = []
+    with opened("about:blank", width=width) as page:
+        page.on("console", lambda message: complaints.append(message.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.goto(written.page.as_uri())
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        told = page.locator("section.answer").inner_text()
+        assert told.startswith("io is best on average (of io, ius, sus), but not told apart from ius.")
+        assert "paired by tuning" in told
+        assert page.locator("#table-tunings tbody tr").count() == 3 * len(evidence.replicates)
+        assert "4 tunings of 2 trials of every strategy" in page.locator("dl").inner_text()
+        assert page.locator("section.answer").bounding_box()["y"] < 900
+    assert not complaints
+
+
+@needs_chromium
+@pytest.mark.slow
+def test_much_that_is_missing_does_not_push_results_away(repeated_search):
+    written = repeated_search[0]
+    with opened(written.page.as_uri(), width=390) as page:
+        shown = [item.is_visible() for item in page.locator("section.missing li").all()]
+        assert shown == [index < 6 for index in range(len(written.answers["tunings"].missing))]
+        page.locator("section.missing summary").click()
+        assert all(item.is_visible() for item in page.locator("section.missing li").all())

@@ -28,10 +28,11 @@ def test_the_usual_report(reported):
     assert written.page.parts[-3:] == ("reports", "made", "index.html")
     assert written.confirmed
     said = written.answer
-    assert "io with 2 groups at learning rate 0.01 is best (of io, ius, sus)." in said
+    assert "io with 2 groups at learning rate 0.01 is the best config (of io, ius, sus)." in said
     assert "loss on test: 0.3000 ± 0.0100 over 3 fresh seeds." in said
-    assert "Next is ius (2 groups), 0.150 worse (95 % interval 0.127 to 0.173; p = 5.2e-05, Holm-corrected)." in said
-    assert "The difference to every other strategy is significant" in said
+    assert "Next is ius (2 groups), 0.150 worse (95 % interval 0.121 to 0.179; p = 0.0001, corrected)." in said
+    assert "This config and that of every other differ (Welch's t-test over seeds, Holm-corrected, level 0.05)" in said
+    assert "whether the strategies do, one tuning of each cannot tell." in said
     assert "Given as many updates, sus reaches 0.3013 ± 0.0105, which is not told apart from it" in said
     keys = [table.key for table in written.tables["made"]]
     assert keys == ["quality", "losses", "equal-updates", "path-common", "path-best", "cost", "search"]
@@ -41,7 +42,13 @@ def test_the_usual_report(reported):
     assert [[cell.strong for cell in row[1:]] for row in quality.rows] == [[True] * 4, [False] * 4, [False] * 4]
     assert [row[2].value for row in quality.rows] == [1.0, 2.0, 3.0]
     page = text_of(written.page)
-    assert "What is missing" not in page
+    edge, gap = "at the upper edge of what was searched (0.001 to 0.01)", "nothing between that and 0.001"
+    missing = iter(written.answers["made"].missing)  # one tuning and two learning rates are few; else nothing is
+    assert next(missing).startswith("Each strategy was tuned once, so configs are compared, not strategies")
+    for strategy in ("io", "ius", "sus"):
+        assert next(missing).startswith(f"{strategy} did best at learning rate 0.01, {edge}")
+        assert next(missing).startswith(f"{strategy} did best at learning rate 0.01, and {gap}")
+    assert not list(missing)
     assert "abacus" in page
     assert "9 of the best configs, 3 with as many updates as the one that takes most" in page
     for table in written.tables["made"]:
@@ -55,7 +62,8 @@ def test_every_table_and_figure_is_a_file_and_an_artifact(reported):
     for table in (*written.tables["made"], None):
         key = "claims" if table is None else table.key
         assert {f"{key}.md", f"{key}.tex", f"{key}.csv"} <= files
-    figures = {"learning-rates", "task-learning-rates", "learning-curves", "paths", "quality-and-cost"}
+    figures = {"learning-rates", "coverage", "expected-best", "task-learning-rates", "learning-curves", "paths"}
+    figures.add("quality-and-cost")
     assert {f"{name}.{kind}" for name in figures for kind in ("svg", "pdf", "png")} <= files
     rows = list(csv.DictReader((folder / "quality.csv").open()))
     assert float(rows[0]["loss"]) == pytest.approx(0.3)
@@ -105,7 +113,10 @@ def all_failed(story):
 @pytest.mark.parametrize(
     ("tell", "says"),
     [
-        (one_strategy, ["Only io was searched", "Nothing is confirmed", "is best in the search (no other was tried)"]),
+        (
+            one_strategy,
+            ["Only io was searched", "Nothing is confirmed", "is the best config in the search (no other was tried)"],
+        ),
         (one_seed, ["One seed only", "On 1 seed, on test.", "One seed: no test is possible"]),
         (all_diverged, ["No trial has ended well", "No trial of sus, io ended well (diverged)", "Nothing to draw yet"]),
         (missing_metric, ["Not defined for every strategy: sum/mae"]),
@@ -113,7 +124,7 @@ def all_failed(story):
             still_running,
             [
                 "1 of 6 trials have ended",
-                "is best so far",
+                "is the best config so far",
                 "tune-mtl resume made goes on",
                 "No trial of io ended well (running)",
             ],
@@ -137,7 +148,7 @@ def test_what_is_missing_is_said(home, tell, says, capsys, monkeypatch):
 def test_older_searches_without_facts_have_a_report_too(home):
     story = Story(tasks=[], metrics={})
     story.trial("sus", 0.5)
-    assert "sus at learning rate 0.01 is best" in tune_mtl.report(story.end()).answer
+    assert "sus at learning rate 0.01 is the best config" in tune_mtl.report(story.end()).answer
 
 
 def test_several_searches_on_one_page(home, tmp_path):
@@ -145,7 +156,7 @@ def test_several_searches_on_one_page(home, tmp_path):
     usual("second").end()
     written = tune_mtl.report("first", "second", out=tmp_path / "both")
     page = text_of(written.page)
-    assert page.count("is best (of io, ius, sus)") == 2
+    assert page.count("is the best config (of io, ius, sus)") == 2
     assert (tmp_path / "both" / "second" / "quality.csv").exists()
     assert "second: IUS and IO travel further" in page
 

@@ -9,7 +9,17 @@ from hypothesis import assume, given
 from hypothesis.strategies import dictionaries, floats, integers, lists, sampled_from, text
 from scipy import stats
 
-from tune_mtl.report.statistics import Sample, average_ranks, delta_m, difference, holm, larger, standings, welch
+from tune_mtl.report.statistics import (
+    Sample,
+    average_ranks,
+    delta_m,
+    difference,
+    holm,
+    larger,
+    shaffer,
+    standings,
+    welch,
+)
 
 values = lists(floats(-1e3, 1e3).map(lambda x: round(x, 3)), min_size=2, max_size=6)
 p_values = lists(floats(0, 1), min_size=1, max_size=8)
@@ -43,6 +53,31 @@ def test_on_known_data():
     assert gap.value == pytest.approx(statistics.fmean(second) - statistics.fmean(first))
 
 
+def partitions(names):
+    """Every way to put ``names`` into groups."""
+    if not names:
+        yield []
+        return
+    for groups in partitions(names[1:]):
+        yield [[names[0]], *groups]
+        for index, group in enumerate(groups):
+            yield [*groups[:index], [names[0], *group], *groups[index + 1 :]]
+
+
+@given(integers(2, 6), lists(floats(0, 1), min_size=15, max_size=15))
+def test_shaffer_counts_the_pairs_that_can_be_equal_together(strategies, found):
+    found = found[: math.comb(strategies, 2)]
+    equal = {sum(math.comb(len(group), 2) for group in groups) for groups in partitions(list(range(strategies)))}
+    expected, highest = {}, 0.0
+    for position, (p, index) in enumerate(sorted((p, index) for index, p in enumerate(found))):
+        most = max(count for count in equal if count <= len(found) - position)
+        highest = max(highest, min(1.0, most * p))
+        expected[index] = highest
+    adjusted = shaffer(found, strategies)
+    assert adjusted == [expected[index] for index in range(len(found))]
+    assert all(own <= by_holm + 1e-12 for own, by_holm in zip(adjusted, holm(found), strict=True))
+
+
 def test_without_spread_or_without_seeds():
     same, other, single = Sample(1.0, 0.0, 3), Sample(2.0, 0.0, 3), Sample(1.0, math.nan, 1)
     assert welch(same, same) == 1.0
@@ -69,23 +104,23 @@ def test_holm_lies_between_nothing_and_bonferroni(found):
     assert all(np.diff(np.array(adjusted)[order]) >= -1e-12)
 
 
-def test_equivalent_results_share_the_better_rank():
+def test_ranks_follow_the_means_whatever_the_deviations():
     samples = {
         "best": Sample(0.10, 0.01, 3),
         "as good": Sample(0.105, 0.01, 3),
         "worse": Sample(0.30, 0.01, 3),
         "as bad": Sample(0.31, 0.01, 3),
-        "last": Sample(0.90, 0.01, 3),
+        "last": Sample(0.90, 5.0, 3),
     }
     found = standings(samples, "min")
     assert {name: place.rank for name, place in found.items()} == {
         "best": 1,
-        "as good": 1,
+        "as good": 2,
         "worse": 3,
-        "as bad": 3,
+        "as bad": 4,
         "last": 5,
     }
-    assert [name for name, place in found.items() if place.equivalent] == ["best", "as good"]
+    assert [name for name, place in found.items() if place.equivalent] == ["best", "as good", "last"]
     assert found["best"].best
     assert not found["as good"].best
     turned = standings({name: Sample(-s.mean, s.deviation, s.count) for name, s in samples.items()}, "max")

@@ -3,14 +3,15 @@
 import itertools
 import math
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from tune_mtl.report.evidence import Evidence, Trained, without_seed
+from tune_mtl.report.comparison import Comparison, compare_strategies
+from tune_mtl.report.evidence import Evidence, Trained
 from tune_mtl.report.numbers import difference_text, p_text
-from tune_mtl.report.results import Results, equal_updates, seeds_text
-from tune_mtl.report.statistics import ALPHA, Difference, Sample, difference, holm, larger, welch
+from tune_mtl.report.results import Results, equal_updates, unit_text
+from tune_mtl.report.statistics import ALPHA, Sample, holm, larger, welch
 from tune_mtl.report.tables import Cell, Table
 from tune_mtl.tracking import names
 
@@ -50,9 +51,20 @@ class Findings:
     evidence: Evidence
     results: Results
 
-    def quality(self, strategy: str) -> list[float]:
-        """The objective's metric of the best config, on every seed, so that less is better."""
-        return [self.evidence.sign * value for value in self.results.values(strategy, self.evidence.quality)]
+    def quality(self, strategy: str) -> dict[int, float]:
+        """The objective's metric that the tuned strategy reaches, by replicate, so that less is better."""
+        return self.signed(self.results.units(strategy, self.evidence.quality))
+
+    def signed(self, values: Mapping[int, float]) -> dict[int, float]:
+        """Values of the objective's metric, so that less is better."""
+        return {unit: self.evidence.sign * value for unit, value in values.items()}
+
+    def gap(self, first: Mapping[int, float], second: Mapping[int, float]) -> Comparison | None:
+        """The second minus the first, paired by replicate; None where the search cannot tell strategies apart."""
+        if not self.results.tells_strategies:
+            return None
+        (found,) = compare_strategies({"1": first, "2": second}, looks=self.results.looks)
+        return None if math.isnan(found.p) else found.of("1")
 
 
 def check_claims(found: Sequence[Findings]) -> list[Claim]:
@@ -78,9 +90,9 @@ def claims_table(claims: Sequence[Claim]) -> Table:
         for claim in claims
     ]
     note = (
-        f"Tests at level {ALPHA:g}: distances paired by seed, as ratios, one-sided; qualities by Welch's. A claim holds"
-        " where all of its parts are significant, and does not where the opposite of one is, corrected for their number"
-        " (Holm); else it cannot be told."
+        f"Tests at level {ALPHA:g}: distances paired by seed, as ratios, one-sided; qualities of tuned strategies"
+        " paired by tuning, which needs more than one of each. A claim holds where all of its parts are significant,"
+        " and does not where the opposite of one is, corrected for their number (Holm); else it cannot be told."
     )
     return Table("claims", "The paper's claims on these data", ["claim", "verdict", "numbers"], rows, [note])
 
@@ -129,12 +141,19 @@ def io_best_on_heterogeneous(one: Findings) -> Claim:
     rivals = [name for name in one.results.runs if name not in ("io", "stl") and one.quality(name)]
     if "io" not in one.results.runs or not rivals:
         return Claim(text, "cannot tell", "needs io and another strategy")
-    gaps = {name: difference(one.quality("io"), one.quality(name)) for name in rivals}
-    return together(text, [_better(gap, f"{name} {_worse(gap)}") for name, gap in gaps.items()])
+    gaps = {name: one.gap(one.quality("io"), one.quality(name)) for name in rivals}
+    lost = {name: bool(one.results.lost(name)) for name in ("io", *rivals)}
+    return together(
+        text, [_better(gap, f"{name} {_worse(gap)}", (lost["io"], lost[name])) for name, gap in gaps.items()]
+    )
 
 
 def grouping_beats_none(one: Findings) -> Claim:
-    """The best count between 1 and N against one group per task, both at their best learning rate."""
+    """The best count between 1 and N against one group per task, both at their best learning rate, on a grid.
+
+    Holds of a strategy if one of the moderate counts is significantly better, corrected for their number; does not hold
+    if all of them are significantly worse.
+    """
     text = "Moderate grouping beats none"
     tasks = len(one.evidence.tasks)
     parts = []
@@ -143,12 +162,14 @@ def grouping_beats_none(one: Findings) -> Claim:
         moderate = {count: values for count, values in reached.items() if 1 < count < tasks}
         if tasks not in reached or not moderate:
             continue
-        count = min(moderate, key=lambda groups: statistics.fmean(moderate[groups]))
-        gap = difference(moderate[count], reached[tasks])
-        compared = f"{_worse(gap)} than {count}" if gap else f"and {count}: no test on one seed"
-        parts.append(_better(gap, f"{strategy}: {tasks} groups, one per task, {compared}"))
+        gaps = {count: one.gap(values, reached[tasks]) for count, values in moderate.items()}
+        count = min(moderate, key=lambda groups: statistics.fmean(moderate[groups].values()))
+        said = f"{strategy}: {tasks} groups, one per task, {_worse(gaps[count])} than {count}"
+        tested = [_better(gap, said) for gap in gaps.values()]
+        for_it = min(holm([part.for_it for part in tested])) if not math.isnan(tested[0].for_it) else math.nan
+        parts.append(Part(said, for_it, max(part.against for part in tested)))
     if not parts:
-        return Claim(text, "cannot tell", "needs ius or io with one group per task, and with fewer, on several seeds")
+        return Claim(text, "cannot tell", "needs ius or io on a grid (--space paper), one group per task and fewer")
     return together(text, parts)
 
 
@@ -159,21 +180,21 @@ def survives_equal_updates(one: Findings) -> Claim:
     what is left excludes the advantage that it has at its own budget.
     """
     text = "The advantage over SUS survives equal updates (which the paper did not ask)"
-    sign = one.evidence.sign
-    samples = {name: [sign * value for value in values] for name, values in equal_updates(one.results).items()}
+    samples = {name: one.signed(values) for name, values in equal_updates(one.results).items()}
     rivals = [name for name in INDIVIDUAL if name in samples]
     controlled = one.evidence.confirmed(names.EQUAL_UPDATES, BASE) or one.evidence.settings.get("budget") == "updates"
     if BASE not in samples or not rivals or not controlled:
         return Claim(text, "cannot tell", "needs confirmation of sus, and of ius or io")
-    best = min(rivals, key=lambda name: statistics.fmean(samples[name]))
-    at_own, gap = difference(one.quality(best), one.quality(BASE)), difference(samples[best], samples[BASE])
+    best = min(rivals, key=lambda name: statistics.fmean(samples[name].values()))
+    at_own, gap = one.gap(one.quality(best), one.quality(BASE)), one.gap(samples[best], samples[BASE])
     if at_own is None or gap is None:
-        return Claim(text, "cannot tell", f"needs two seeds or more of {best}, and of sus with as many updates")
+        return Claim(text, "cannot tell", f"needs two tunings or more of {best}, and of sus with as many updates")
     said = f"sus {_worse(at_own)} than {best} at its own budget; with as many updates, {_worse(gap)}"
-    if together(text, [_better(at_own, said)]).verdict != "holds":
+    lost = bool(one.results.lost(best)), bool(one.results.lost(BASE))
+    if together(text, [_better(at_own, said, lost)]).verdict != "holds":
         return Claim(text, "cannot tell", f"there is no significant advantage to begin with: {said}")
-    told = together(text, [_better(gap, said)])
-    gone = told.verdict == "cannot tell" and gap.high < at_own.value
+    told = together(text, [_better(gap, said, lost)])
+    gone = told.verdict == "cannot tell" and gap.high < at_own.difference
     return Claim(text, "does not hold", said) if gone else told
 
 
@@ -197,27 +218,31 @@ def shrinks_on_homogeneous(found: Sequence[Findings]) -> Claim:
 
 
 def _spread(one: Findings) -> Sample | None:
-    """How far SUS, IUS and IO lie apart, as a share of their mean, with its error; None if that is not known."""
-    reached = [values for name in (BASE, *INDIVIDUAL) if (values := one.quality(name))]
-    middle = abs(statistics.fmean(map(statistics.fmean, reached))) if reached else 0.0
-    if len(reached) < 2 or not middle:
+    """How far SUS, IUS and IO lie apart, as a share of their mean, over replicates; None if that is not known."""
+    reached = {name: values for name in (BASE, *INDIVIDUAL) if (values := one.quality(name))}
+    if len(reached) < 2 or not one.results.tells_strategies:
         return None
-    best, worst = (Sample.of(choose(reached, key=statistics.fmean)) for choose in (min, max))
-    seeds = min(best.count, worst.count)
-    errors = [sample.deviation / math.sqrt(sample.count) / middle for sample in (best, worst)]
-    return Sample((worst.mean - best.mean) / middle, math.hypot(*errors) * math.sqrt(seeds), seeds)
+    order = sorted(reached, key=lambda name: statistics.fmean(reached[name].values()))
+    best, worst = reached[order[0]], reached[order[-1]]
+    units = sorted(set.intersection(*(set(values) for values in reached.values())))
+    middles = {unit: abs(statistics.fmean(values[unit] for values in reached.values())) for unit in units}
+    spreads = [(worst[unit] - best[unit]) / middles[unit] for unit in units if middles[unit]]
+    return Sample.of(spreads) if spreads else None
 
 
-def _best_by_groups(one: Findings, strategy: str) -> dict[int, list[float]]:
-    """For every group count, the objective on all seeds of the config that does best on validation; less is better."""
+def _best_by_groups(one: Findings, strategy: str) -> dict[int, dict[int, float]]:
+    """For every group count of a grid, the best value of each replicate on validation; less is better."""
     evidence = one.evidence
+    if evidence.settings.get("algorithm") != "grid":
+        return {}
     metric, sign = names.best_metric(evidence.objective.metric), evidence.sign
-    configs: dict[int, dict[str, list[float]]] = {}
+    found: dict[int, dict[int, float]] = {}
     for run in evidence.trials:
         if run.strategy == strategy and run.outcome == "completed" and run.groups and metric in run.metrics:
-            reached = configs.setdefault(run.groups, {}).setdefault(without_seed(run.config), [])
-            reached.append(sign * run.metrics[metric])
-    return {count: min(found.values(), key=statistics.fmean) for count, found in configs.items()}
+            reached = found.setdefault(run.groups, {})
+            value = sign * run.metrics[metric]
+            reached[run.replicate] = min(value, reached.get(run.replicate, value))
+    return found
 
 
 def _longer(base: Sequence[Trained], rival: Sequence[Trained], kind: str, label: str) -> Part:
@@ -226,26 +251,27 @@ def _longer(base: Sequence[Trained], rival: Sequence[Trained], kind: str, label:
     seeds = [seed for seed in values[0] if values[0][seed] and values[1].get(seed)]
     pairs = [(float(values[0][seed] or 0), float(values[1][seed] or 0)) for seed in seeds]
     if len(pairs) < 2:
-        return Part(f"{label}: no test with {seeds_text(len(pairs))} in common", math.nan, math.nan)
+        return Part(f"{label}: no test with {unit_text(len(pairs))} in common", math.nan, math.nan)
     first, second = [a for a, _ in pairs], [b for _, b in pairs]
     p = larger(first, second)
     factor = statistics.geometric_mean([b / a for a, b in pairs])
     return Part(f"{label} x {factor:.2f} ({p_text(p)})", p, larger(second, first))
 
 
-def _better(gap: Difference | None, said: str) -> Part:
-    """Whether the first of a difference (less is better) is better."""
+def _better(gap: Comparison | None, said: str, lost: tuple[bool, bool] = (False, False)) -> Part:
+    """Whether the first of a difference (less is better) is better; who has ``lost`` tunings is never said to be."""
     if gap is None:
         return Part(said, math.nan, math.nan)
-    return Part(said, *((gap.p_value, 1.0) if gap.value > 0 else (1.0, gap.p_value)))
+    for_it, against = (gap.p, 1.0) if gap.difference > 0 else (1.0, gap.p)
+    return Part(said, math.nan if lost[0] else for_it, math.nan if lost[1] else against)
 
 
-def _worse(gap: Difference | None) -> str:
+def _worse(gap: Comparison | None) -> str:
     """The second of a difference, in words."""
     if gap is None:
-        return "has too few seeds for a test"
-    side = "worse" if gap.value >= 0 else "better"
-    return f"{difference_text(gap, abs(gap.value))} {side} ({p_text(gap.p_value)})"
+        return "has too few tunings for a test"
+    side = "worse" if gap.difference >= 0 else "better"
+    return f"{difference_text(gap, abs(gap.difference))} {side} ({p_text(gap.p)})"
 
 
 def together(text: str, parts: Sequence[Part]) -> Claim:

@@ -4,13 +4,14 @@ import json
 import math
 import statistics
 import tempfile
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tune_mtl.best import BestTrial, best_by_strategy, find_search
+from tune_mtl.best import BestTrial, best_by_strategy, find_search, searched_keys
 from tune_mtl.core.errors import UserError
 from tune_mtl.core.objective import Objective
 from tune_mtl.strategies.registry import registry
@@ -36,6 +37,7 @@ class Trained:
     outcome: str
     config: Mapping[str, Any]
     metrics: Mapping[str, float]
+    replicate: int = 0
 
     @classmethod
     def of(cls, run: "Run") -> "Trained":
@@ -49,6 +51,7 @@ class Trained:
             tags.get(names.OUTCOME, state),
             json.loads(tags[names.CONFIG]),
             {name: value for name, value in run.data.metrics.items() if abs(value) < _STORED_INFINITY},
+            int(tags.get(names.REPLICATE, 0)),
         )
 
     @property
@@ -59,8 +62,7 @@ class Trained:
     @property
     def groups(self) -> int | None:
         """How many."""
-        groups = self.config.get("groups")
-        return len(groups) if isinstance(groups, list) else groups
+        return _group_count(self.config)
 
     @property
     def lr(self) -> float:
@@ -76,6 +78,16 @@ class Trained:
     def ranked(self) -> bool:
         """Whether it ended in a way that counts."""
         return self.outcome in names.RANKED
+
+    @property
+    def ended(self) -> bool:
+        """Whether it has ended, in whatever way."""
+        return self.outcome not in ("running", "interrupted")
+
+    @property
+    def shared(self) -> dict[str, Any]:
+        """What of its config has nothing to do with the strategy: network, batch size, weight decay, ..."""
+        return shared_values(self.config)
 
 
 def variant(strategy: str, groups: int | None) -> str:
@@ -157,6 +169,11 @@ class Evidence:
         tried = [*(self.settings.get("strategies") or ()), *(run.strategy for run in self.trials)]
         return list(dict.fromkeys([*self.winners, *tried]))
 
+    @cached_property
+    def searched(self) -> list[str]:
+        """The config keys that differ between trials, seeds aside: learning rate and groups first."""
+        return searched_keys(run.config for run in self.trials)
+
     @property
     def tasks(self) -> list[str]:
         """Their names."""
@@ -174,6 +191,67 @@ class Evidence:
             return known[whole]
         return "min" if metric.partition("/")[0] in ("loss", "relative_loss") else None
 
+    @cached_property
+    def replicates(self) -> list[int]:
+        """The repetitions of the tuning, as far as they have begun."""
+        return sorted({run.replicate for run in self.trials})
+
+    @property
+    def replicated(self) -> bool:
+        """Whether the strategies were tuned more than once."""
+        return len(self.replicates) > 1
+
+    @cached_property
+    def tunings(self) -> dict[tuple[str, int], Mapping[str, Any]]:
+        """The config that each tuning chose, by strategy and replicate; those that found none are not there.
+
+        Where strategies were tuned once, on one seed or as the mean over several, it is the best of the search.
+        """
+        if not self.replicated:
+            first = next(iter(self.replicates), 0)
+            return {(strategy, first): best.config for strategy, best in self.winners.items()}
+        metric = names.best_metric(self.objective.metric)
+        held: dict[tuple[str, int], Trained] = {}
+        for run in self.trials:
+            key = run.strategy, run.replicate
+            if run.ranked and metric in run.metrics:
+                best = held[key].metrics[metric] if key in held else None
+                if self.objective.better(run.metrics[metric], best):
+                    held[key] = run
+        return {key: run.config for key, run in held.items()}
+
+    @cached_property
+    def cut_replicates(self) -> list[int]:
+        """The replicates in which some strategy has had fewer trials than it was to have: the time was up."""
+        if not self.replicated:
+            return []
+        spent = Counter((run.strategy, run.replicate) for run in self.trials if run.ended)
+        begun = {(run.strategy, run.replicate) for run in self.trials}
+
+        def planned(strategy: str) -> int:
+            most = max(spent[strategy, replicate] for replicate in self.replicates)
+            return int(self.facts.get("trials_per_tuning") or most)
+
+        return [
+            replicate
+            for replicate in self.replicates
+            if any(spent[key] < planned(key[0]) for key in begun if key[1] == replicate)
+            or len({strategy for strategy, place in begun if place == replicate}) < 2 <= len(self.strategies)
+        ]
+
+    def common_config(self, strategy: str) -> dict[str, Any] | None:
+        """The config of ``strategy`` at which paths are compared, all that strategies can share being the same.
+
+        Its own options and groups are those of its best trial; learning rate and the rest are those of the best trial
+        of all. None where there is nothing to compare.
+        """
+        sharing = [name for name in self.winners if shares_trunk(name)]
+        if strategy not in sharing or self.common_lr is None:
+            return None
+        own, reference = self.winners[strategy].config, self.winners[sharing[0]].config
+        kept = {key: value for key, value in own.items() if key not in shared_values(own)}
+        return {**shared_values(reference), **kept, "lr": self.common_lr}
+
     def confirmed(self, role: str, strategy: str | None = None) -> list[Trained]:
         """Runs of a role that ended well, with the config that won, in the order of their seeds."""
         return [run for run in self.rerun(role, strategy) if run.outcome == "completed"]
@@ -189,11 +267,13 @@ class Evidence:
         return [run for run in self.reruns if not self._of_winner(run)]
 
     def _of_winner(self, run: Trained) -> bool:
+        if run.role == names.COMMON_PATH:
+            return run.strategy in self.winners and run.lr == self.common_lr
         free = {"seed", *_FREE_BY_ROLE.get(run.role, ())}
-        winner = self.winners.get(run.strategy)
-        if winner is None:
+        chosen = self.tunings.get((run.strategy, run.replicate))
+        if chosen is None:
             return False
-        mine, its = ({k: v for k, v in config.items() if k not in free} for config in (run.config, winner.config))
+        mine, its = ({k: v for k, v in config.items() if k not in free} for config in (run.config, chosen))
         return mine == its
 
     def history(self, run: Trained, metric: str) -> dict[int, float]:
@@ -238,11 +318,19 @@ class Evidence:
         at_it = {run.strategy for run in self.trials if run.lr == self.common_lr and run.outcome == "completed"}
         return at_it >= {strategy for strategy in self.winners if shares_trunk(strategy)}
 
+    @property
+    def _shared_by_paths(self) -> dict[str, Any]:
+        """What all runs whose paths are compared must have: the network, batch size, ... of the best trial."""
+        return shared_values(next((won.config for name, won in self.winners.items() if shares_trunk(name)), {}))
+
     def paths(self) -> dict[str, list[Trained]]:
         """By variant, the whole runs at the common learning rate, on the same seeds; empty where there are none."""
         again = [*self.confirmed(names.CONFIRM), *self.confirmed(names.COMMON_PATH)]
         whole = [run for run in (self.trials if self.grid_has_paths else again) if run.outcome == "completed"]
-        found = _by_variant(run for run in whole if run.lr == self.common_lr and "path/best_total" in run.metrics)
+        at_it = [run for run in whole if run.lr == self.common_lr and "path/best_total" in run.metrics]
+        if not self.grid_has_paths:  # a tuning may have chosen this rate with other groups, on its seed alone
+            at_it = [run for run in at_it if run.groups == _group_count(self.winners[run.strategy].config)]
+        found = _by_variant(run for run in at_it if run.shared == self._shared_by_paths)
         if not found:
             return {}
         shared = set.intersection(*({run.config["seed"] for run in runs} for runs in found.values()))
@@ -253,8 +341,22 @@ class Evidence:
         return {name: found[name] for name in ordered}
 
 
-_FREE_BY_ROLE = {names.EQUAL_UPDATES: ("max_updates", "epochs"), names.COMMON_PATH: ("lr",)}
+_FREE_BY_ROLE = {names.EQUAL_UPDATES: ("max_updates", "epochs")}
 """What a confirming run may have otherwise than the winner, besides the seed."""
+
+_OF_A_STRATEGY = ("strategy", "lr", "groups", "seed", "epochs", "max_updates", "max_seconds")
+"""What two strategies may have differently and still be compared like with like."""
+
+
+def _group_count(config: Mapping[str, Any]) -> int | None:
+    groups = config.get("groups")
+    return len(groups) if isinstance(groups, list) else groups
+
+
+def shared_values(config: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what of ``config`` has nothing to do with its strategy: network, optimizer, batch size, ..."""
+    own = f"{config.get('strategy', '')}_"
+    return {key: value for key, value in config.items() if key not in _OF_A_STRATEGY and not key.startswith(own)}
 
 
 def without_seed(config: Mapping[str, Any]) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from matplotlib.ticker import MaxNLocator
 
+from tune_mtl.report.coverage_figures import expected_bests, what_was_tried
 from tune_mtl.report.drawing import (
     LINES,
     MARKERS,
@@ -37,7 +38,8 @@ _MOST_TASKS = 12
 def draw_all(evidence: Evidence, results: Results, styles: Looks | None = None) -> list[Drawing]:
     """All that the evidence allows, in the order of the page; ``styles`` are those of all strategies on it."""
     makers: list[Callable[[Evidence, Results, Looks], Drawing | None]] = [
-        learning_rates, task_learning_rates, group_counts, learning_curves, paths, quality_and_cost,
+        learning_rates, what_was_tried, expected_bests, task_learning_rates, group_counts, learning_curves, paths,
+        quality_and_cost,
     ]  # fmt: skip
     with style():
         drawn = [make(evidence, results, styles or looks(evidence.strategies)) for make in makers]

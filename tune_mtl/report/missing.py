@@ -2,8 +2,10 @@
 
 from collections import Counter
 
+from tune_mtl.report import coverage
 from tune_mtl.report.evidence import Evidence, shares_trunk
-from tune_mtl.report.results import Results, equal_updates
+from tune_mtl.report.numbers import number
+from tune_mtl.report.results import Results, equal_updates, poorly_tuned
 from tune_mtl.tracking import names
 
 
@@ -37,9 +39,16 @@ def gaps(evidence: Evidence, results: Results) -> list[str]:
     elif results.runs and results.prefix != "test/":
         found.append("The problem has no test split: everything is on validation, on which epochs were selected.")
     found += _lost_reruns(evidence, results)
-    if results.runs and results.seeds < 2:
+    if len(results.runs) > 1 and not results.by_tuning:
+        found.append(
+            "Each strategy was tuned once, so configs are compared, not strategies: which learning rate a tuning finds"
+            " is chance too. A search with --replicates 8 repeats the tuning."
+        )
+    found += _replicates_lost(evidence, results)
+    found += _poorly_tuned(results)
+    if results.runs and results.count < 2:
         more = f" tune-mtl confirm {evidence.name} --seeds 3 adds more." if results.confirmed else ""
-        found.append(f"One seed only: no deviation, no test.{more}")
+        found.append(f"One seed only: no deviation, no test.{more}" if not results.by_tuning else "One tuning only.")
     if len(evidence.strategies) == 1:
         found.append(f"Only {evidence.strategies[0]} was searched: there is nothing to compare it with.")
     undefined = [
@@ -49,11 +58,41 @@ def gaps(evidence: Evidence, results: Results) -> list[str]:
     ]
     if undefined:
         found.append(f"Not defined for every strategy: {', '.join(dict.fromkeys(undefined))}.")
+    if evidence.facts.get("objective_warning"):
+        found.append(str(evidence.facts["objective_warning"]))
     if evidence.settings.get("balance") == "none":
         found.append("Strategies got unequal numbers of trials (--balance none): the comparison is not fair.")
     if evidence.facts.get("protocol") == "paper":
         found.append("protocol=paper: configs and epochs were selected on the official test or validation split.")
+    found += coverage.warnings(evidence)
     return found
+
+
+def _replicates_lost(evidence: Evidence, results: Results) -> list[str]:
+    """Replicates that do not count, and strategies that have no result in some: those that are left may flatter."""
+    found = []
+    cut = evidence.cut_replicates
+    if cut and evidence.state != "running":
+        which = ", ".join(str(replicate + 1) for replicate in cut)
+        found.append(f"Replicate {which} is not complete, and does not count: strategies had unequal trials in it.")
+    for strategy in results.runs:
+        lost = results.lost(strategy)
+        if lost:
+            found.append(
+                f"In {len(lost)} of {results.count} replicates {strategy} has no result (it diverged or failed there):"
+                " its numbers are those of the others, and it is not said to be better than anyone."
+            )
+    return found
+
+
+def _poorly_tuned(results: Results) -> list[str]:
+    """Counter-evidence: strategies that the common learning rate suits better than what their tunings chose."""
+    return [
+        f"{one.strategy} was poorly tuned: at the common learning rate {number(one.lr)} it reaches {number(one.there)}"
+        f" on {results.split}, with its own choices {number(one.chosen)} on the same {one.seeds} seeds."
+        " More trials (--samples) would show what it can do."
+        for one in poorly_tuned(results)
+    ]
 
 
 def _lost_reruns(evidence: Evidence, results: Results) -> list[str]:
@@ -68,7 +107,7 @@ def _lost_reruns(evidence: Evidence, results: Results) -> list[str]:
             if lost:
                 said = ", ".join(f"{count} {outcome}" for outcome, count in lost.items())
                 found.append(f"Of {len(runs)} {kind} of {strategy}, {said}: its numbers are those of the others.")
-    if len({len(runs) for runs in results.runs.values()}) > 1:
+    if len({len(runs) for runs in results.runs.values()}) > 1 and not results.by_tuning:
         found.append("Strategies have results on unequal numbers of seeds.")
     if evidence.outdated:
         found.append(

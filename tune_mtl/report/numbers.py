@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 
+from tune_mtl.report.comparison import Comparison
 from tune_mtl.report.statistics import Difference, Sample
 
 _ALIKE = 100.0
@@ -35,13 +36,14 @@ def sample_texts(samples: Sequence[Sample]) -> list[str]:
 
 
 def rounded(value: float, uncertainty: float) -> str:
-    """As many digits as mean something: two significant ones of the ``uncertainty``."""
+    """As many digits as mean something: two significant ones of the ``uncertainty``, but never a zero that is none."""
     if not _plain(abs(uncertainty)) or not (value == 0 or _plain(abs(value)) or abs(value) < abs(uncertainty)):
         return number(value)
-    return f"{value:.{max(0, 1 - math.floor(math.log10(abs(uncertainty))))}f}"
+    text = f"{value:.{max(0, 1 - math.floor(math.log10(abs(uncertainty))))}f}"
+    return f"{value:.1g}" if value and not float(text) else text
 
 
-def difference_text(gap: Difference, value: float) -> str:
+def difference_text(gap: Difference | Comparison, value: float) -> str:
     """``value``, some end of ``gap``'s interval or its middle, as precisely as the interval is narrow."""
     return rounded(value, (gap.high - gap.low) / 2)
 

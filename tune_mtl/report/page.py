@@ -12,6 +12,9 @@ from tune_mtl.report.numbers import number
 from tune_mtl.report.tables import Table
 from tune_mtl.tracking import names
 
+_SHOWN = 6
+"""So much of what is missing is shown at once."""
+
 STYLE = Path(__file__).with_name("page.css").read_text()
 
 
@@ -62,28 +65,36 @@ def _section(section: Section, *, several: bool) -> str:
     problem = evidence.problem or "this problem"
     question = f"Which optimisation strategy, how many task groups, at which learning rate, for {problem}?"
     better = "lower" if evidence.objective.mode == "min" else "higher"
+    judged = f"judged by {evidence.objective.metric} ({better} is better)"
     details = "".join(f"<p>{html.escape(text)}</p>" for text in said.details)
-    missing = ""
-    if said.missing:
-        items = "".join(f"<li>{html.escape(text)}</li>" for text in said.missing)
-        missing = (
-            "<section class=missing aria-label='What is missing'><p><strong>What is missing</strong></p>"
-            f"<ul>{items}</ul></section>\n"
-        )
+    tunings = f" ({len(evidence.replicates)} tunings of each)" if evidence.replicated else ""
     tables = "".join(table.html(f"{evidence.name}-" if several else "") for table in section.tables)
     figures = "".join(_figure(drawing, evidence.name) for drawing in section.drawings)
     top, below = ("h2", "h3") if several else ("h1", "h2")
     return (
         f"<header><{top}>{html.escape(question)}</{top}>\n"
         f"<p class=soft>Search {html.escape(evidence.name)}: {len(evidence.trials)} trials of"
-        f" {html.escape(strategies)}, judged by {html.escape(evidence.objective.metric)} ({better} is better).</p>"
+        f" {html.escape(strategies)}{tunings}, {html.escape(judged)}.</p>"
         "</header>\n<section class=answer aria-label='The answer'>"
         f"<p>{html.escape(said.headline)}</p>{details}</section>\n"
-        f"{missing}"
+        f"{_missing(said.missing)}"
         f"<{below}>Results</{below}>\n{tables or '<p>No results yet.</p>'}"
         f"<{below}>Figures</{below}>\n"
         + (f"<div class=figures>{figures}</div>" if figures else "<p>Nothing to draw yet: no trial has ended well.</p>")
         + f"<{below}>How it was done</{below}>\n{_method(section)}"
+    )
+
+
+def _missing(found: Sequence[str]) -> str:
+    """What is missing, the first of it at once: results should not be far below the answer."""
+    if not found:
+        return ""
+    items = [f"<li>{html.escape(text)}</li>" for text in found]
+    first, more = "".join(items[:_SHOWN]), "".join(items[_SHOWN:])
+    rest = f"<details><summary>{len(items) - _SHOWN} more</summary><ul>{more}</ul></details>" if more else ""
+    return (
+        "<section class=missing aria-label='What is missing'><p><strong>What is missing</strong></p>"
+        f"<ul>{first}</ul>{rest}</section>\n"
     )
 
 
@@ -110,6 +121,7 @@ def _method(section: Section) -> str:
     for run in evidence.trials:
         outcomes[run.outcome] = outcomes.get(run.outcome, 0) + 1
     rows = {
+        "Design": _design(evidence),
         "Budget of a trial": _budget(evidence),
         "Outcomes": ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in sorted(outcomes.items()))
         or "none yet",
@@ -157,7 +169,7 @@ def _budget(evidence: Evidence) -> str:
 _WHY = {
     names.CONFIRM: "of the best configs",
     names.EQUAL_UPDATES: "with as many updates as the one that takes most",
-    names.COMMON_PATH: "at the common learning rate, for their paths",
+    names.COMMON_PATH: "at the common learning rate, for quality and paths",
 }
 
 
@@ -170,3 +182,16 @@ def _confirmation(evidence: Evidence) -> str:
     parts = ", ".join(f"{count} {why}" for why, count in counts.items() if count)
     which = f"seed{'' if len(seeds) == 1 else 's'} {', '.join(map(str, seeds))}"
     return f"whole runs on {which}, which the search never saw: {parts}"
+
+
+def _design(evidence: Evidence) -> str:
+    """What was repeated, and how."""
+    count = len(evidence.replicates)
+    if count < 2:
+        return "each strategy was tuned once: configs are compared, not strategies"
+    trials = evidence.facts.get("trials_per_tuning")
+    each = f" of {trials} trials" if trials else ""
+    looks = evidence.facts.get("looks")
+    grown = f"; judged after {', '.join(map(str, looks))} of them, until all was decided" if looks else ""
+    how = "the grid on another seed" if evidence.settings.get("algorithm") == "grid" else "other draws and another seed"
+    return f"{count} tunings{each} of every strategy, each with {how}, the same for all strategies{grown}"

@@ -1,9 +1,10 @@
-"""Is it better, or luck? Welch's t-test with Holm's correction, ranks that equivalent results share, and Delta-m."""
+"""Is it better, or luck? Welch's t-test, Holm's correction, ranks of printed results, and Delta-m."""
 
 import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from scipy import stats
 
@@ -74,26 +75,55 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return adjusted
 
 
-def standings(samples: Mapping[str, Sample], mode: str, alpha: float = ALPHA) -> dict[str, Standing]:
-    """Rank results on one metric.
+def shaffer(p_values: Sequence[float], strategies: int) -> list[float]:
+    """Shaffer's step-down correction for all pairs of some strategies: adjusted p-values, in the given order.
 
-    The best mean has rank 1, and so has everyone that Welch's test against it, Holm-corrected, does not tell from it at
-    ``alpha``. Among the rest the same is done again; their rank is one above the number of those ranked before.
-    Without two results on a side there is no test, and nobody shares a rank.
+    As Holm's, but a p-value is multiplied by the number of pairs that can be equal at the same time once the smaller
+    ones are told apart: of three strategies, if two differ, at most one of the other two pairs is equal. NaN stays NaN.
     """
-    left = sorted(samples, key=lambda name: samples[name].mean * (1 if mode == "min" else -1))
-    found: dict[str, Standing] = {}
-    while left:
-        rank, first, others = len(found) + 1, left[0], left[1:]
-        p_values = holm([welch(samples[first], samples[name]) for name in others])
-        if rank == 1:
-            against_best = dict(zip(others, p_values, strict=True))
-        sharing = [first, *(name for name, p in zip(others, p_values, strict=True) if p >= alpha)]
-        for name in sharing:
-            best = rank == 1 and name == first
-            found[name] = Standing(rank, 1.0 if best else against_best[name], best, rank == 1)
-        left = [name for name in left if name not in sharing]
-    return found
+    order = sorted((p, index) for index, p in enumerate(p_values) if not math.isnan(p))
+    possible = _equal_pairs(strategies)
+    adjusted = [math.nan] * len(p_values)
+    highest = 0.0
+    for position, (p, index) in enumerate(order):
+        left = len(p_values) - position
+        highest = max(highest, min(1.0, max(count for count in possible if count <= left) * p)) if possible else p
+        adjusted[index] = highest
+    return adjusted
+
+
+@cache
+def _equal_pairs(strategies: int) -> frozenset[int]:
+    """Return the numbers of equal pairs that ``strategies`` can have: they fall into groups of equal ones."""
+    if strategies < 2:
+        return frozenset({0})
+    return frozenset(
+        math.comb(size, 2) + rest for size in range(1, strategies + 1) for rest in _equal_pairs(strategies - size)
+    )
+
+
+def standings(samples: Mapping[str, Sample], mode: str, alpha: float = ALPHA) -> dict[str, Standing]:
+    """Rank printed results, of which only mean, deviation and number are known.
+
+    The rank is one more than the number of better means: a large deviation does not make a poor result a good one.
+    Whom Welch's test against the best, Holm-corrected, does not tell from it at ``alpha`` is ``equivalent``. Without
+    two results on a side there is no test.
+    """
+    order = sorted(samples, key=lambda name: samples[name].mean * (1 if mode == "min" else -1))
+    if not order:
+        return {}
+    first, *others = order
+    p_values = dict(zip(others, holm([welch(samples[first], samples[name]) for name in others]), strict=True))
+    means = [samples[name].mean for name in order]
+    return {
+        name: Standing(
+            means.index(samples[name].mean) + 1,
+            p_values.get(name, 1.0),
+            name == first,
+            name == first or p_values[name] >= alpha,
+        )
+        for name in order
+    }
 
 
 def average_ranks(tables: Sequence[Mapping[str, Standing]]) -> dict[str, float]:
@@ -133,7 +163,7 @@ def delta_m(
 
 @dataclass(frozen=True)
 class Difference:
-    """The second mean minus the first, its 95 % interval and the p-value of none."""
+    """The second mean minus the first, its interval (of 95 % unless said otherwise) and the p-value of none."""
 
     value: float
     low: float
@@ -141,7 +171,7 @@ class Difference:
     p_value: float
 
 
-def difference(first: Sequence[float], second: Sequence[float]) -> Difference | None:
+def difference(first: Sequence[float], second: Sequence[float], confidence: float = 0.95) -> Difference | None:
     """Welch's interval for ``second - first``; None with fewer than two results on a side."""
     if min(len(first), len(second)) < 2:
         return None
@@ -150,7 +180,7 @@ def difference(first: Sequence[float], second: Sequence[float]) -> Difference | 
         return Difference(value, value, value, 1.0 if value == 0 else 0.0)
     unit = _unit((*first, *second))
     test = stats.ttest_ind([x / unit for x in second], [x / unit for x in first], equal_var=False)
-    interval = test.confidence_interval(0.95)
+    interval = test.confidence_interval(confidence)
     return Difference(value, float(interval.low) * unit, float(interval.high) * unit, float(test.pvalue))
 
 

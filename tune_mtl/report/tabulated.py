@@ -1,13 +1,16 @@
 """The tables of a report."""
 
+import json
 import math
 import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import Any
 
+from tune_mtl.report.comparison import rank_in_every_unit
 from tune_mtl.report.evidence import Evidence, Trained, shares_trunk
-from tune_mtl.report.results import Results, deltas, equal_updates
-from tune_mtl.report.statistics import ALPHA, Sample, average_ranks, standings
+from tune_mtl.report.results import Results, at_common_rate, deltas, equal_updates, unit_text
+from tune_mtl.report.statistics import ALPHA, Sample
 from tune_mtl.report.tables import Cell, Table
 from tune_mtl.tracking import names
 
@@ -29,7 +32,12 @@ def quality_table(results: Results) -> Table:
     evidence = results.evidence
     shown = [evidence.quality, *(_of_tasks(results) if _few(results) else _overall(results))]
     first, *rest = dict.fromkeys(shown)
-    ranks = average_ranks([results.standings(metric) for metric in results.judged])
+    ranks = rank_in_every_unit(
+        [
+            ({name: results.units(name, metric) for name in results.runs}, results.sign(metric))
+            for metric in results.judged
+        ]
+    )
     best_rank = min(ranks.values(), default=math.nan)
     gains = deltas(results)
     rows = []
@@ -40,18 +48,25 @@ def quality_table(results: Results) -> Table:
         measured = [_measured(results, strategy, metric) for metric in rest]
         rows.append([Cell(results.label(strategy)), _measured(results, strategy, first), *ranked, *gained, *measured])
     header = ["strategy", _directed(results, first), "average rank ↓", *(["Δm % ↑"] if gains else [])]
-    tested = (
-        f"Bold: the best mean, and what Welch's t-test (Holm-corrected, alpha {ALPHA:g}) does not tell from it."
-        if results.seeds > 1
-        else "One seed: no test is possible. Bold: the best."
-    )
-    judged = len(results.judged)
-    over = "Mean and standard deviation over" if results.seeds > 1 else "On"
+    unit, judged = "tuning" if results.by_tuning else "seed", len(results.judged)
+    if results.count < 2:
+        tested = f"One {unit}: no test is possible. Bold: the best."
+    elif results.by_tuning:
+        tested = (
+            "Bold: the best mean, and what the test of differences, paired by tuning (corrected, alpha"
+            f" {ALPHA:g}), does not tell from it."
+        )
+    else:
+        tested = (
+            "One config of each strategy, so configs are compared. Bold: the best mean, and what Welch's t-test"
+            f" (Holm-corrected, alpha {ALPHA:g}) does not tell from it."
+        )
+    over = "Mean and standard deviation over" if results.count > 1 else "On"
     notes = [
-        f"{over} {results.seeds_text}, on {results.split}.",
+        f"{over} {results.count_text}, on {results.split}.",
         tested,
-        f"Average rank: over {judged} metric{'s' if judged > 1 else ''} of the tasks; equivalent results share the"
-        " better rank.",
+        f"Average rank: the mean of the ranks on {judged} metric{'s' if judged > 1 else ''} of the tasks in every"
+        f" {unit}; a large deviation makes no rank better.",
     ]
     notes += [_MEANING[first]] if first in _MEANING else []
     if gains:
@@ -80,8 +95,8 @@ def _overall(results: Results) -> list[str]:
 
 def _measured(results: Results, strategy: str, metric: str) -> Cell:
     """Bold if it is best or not told from it; never where nobody knows which way is better."""
-    place = results.standings(metric).get(strategy) if results.evidence.mode(metric) else None
-    return Cell(results.samples(metric).get(strategy), strong=place is not None and place.equivalent)
+    strong = bool(results.evidence.mode(metric)) and strategy in results.not_told_from_best(metric)
+    return Cell(results.samples(metric).get(strategy), strong=strong)
 
 
 def _directed(results: Results, metric: str) -> str:
@@ -119,28 +134,37 @@ def losses_table(results: Results) -> Table:
 def updates_table(results: Results) -> Table | None:
     """Each winner with its own budget, and with as many updates as the one that takes most; None without controls."""
     evidence, quality = results.evidence, results.evidence.quality
-    if not evidence.confirmed(names.EQUAL_UPDATES):
+    equal = equal_updates(results)
+    if not evidence.confirmed(names.EQUAL_UPDATES) or not equal:
         return None
     rows = []
-    samples = equal_updates(results)
-    places = standings({strategy: Sample.of(values) for strategy, values in samples.items()}, evidence.objective.mode)
-    for strategy, values in samples.items():
+    best = min(equal, key=lambda name: evidence.sign * statistics.fmean(equal[name].values()))
+    compared = [one for one in results.compared(equal, evidence.sign) if best in (one.a, one.b)]
+    alike = {best, *(name for one in compared for name in (one.a, one.b) if one.p >= ALPHA)}
+    for strategy, values in equal.items():
         control = evidence.confirmed(names.EQUAL_UPDATES, strategy)
-        own = results.values(strategy, quality)
+        units = results.units(strategy, quality)
+        own = [units[unit] for unit in values if unit in units]
         rows.append(
             [
                 Cell(results.label(strategy)),
                 Cell(_mean(results.runs[strategy], "updates")),
                 Cell(Sample.of(own) if own else None),
                 Cell(_mean(control or results.runs[strategy], "updates")),
-                Cell(Sample.of(values), strong=places[strategy].equivalent),
+                Cell(Sample.of(list(values.values())), strong=strategy in alike),
             ]
         )
     budgets, columns = ("at its own budget", "at equal updates"), ("updates", quality + ARROWS[evidence.objective.mode])
     header = ["strategy", *(f"{budget}/{column}" for budget in budgets for column in columns)]
     notes = [
-        "The same configs with as many optimizer steps as the one that takes most; learning rates are not tuned again.",
+        "The same configs with as many optimizer steps as the one that takes most; learning rates are not tuned again."
+        " Only what has the same network, batch size and so on is compared.",
         "Bold as above.",
+        *(
+            [f"Over {unit_text(max(map(len, equal.values())), 'tuning')}: those in which the controls were trained."]
+            if results.by_tuning
+            else []
+        ),
     ]
     return Table("equal-updates", "Is it the method, or more steps?", header, rows, notes, grouped=True)
 
@@ -148,14 +172,27 @@ def updates_table(results: Results) -> Table | None:
 _PATH = ("total", "shortest", "ratio")
 
 
-def path_table(evidence: Evidence) -> Table | None:
-    """Covered distances at one learning rate, seed and start; None where no whole runs at one are there."""
+def path_table(results: Results) -> Table | None:
+    """Quality and covered distances at one learning rate, seed and start; None where no whole runs at one are there."""
+    evidence = results.evidence
     found = evidence.paths()
     if not found:
         return None
-    title = f"Distance covered by the shared weights at the common learning rate {evidence.common_lr:.4g}"
-    note = "Same seeds and initial weights, each read at its own best validation epoch. Ratio: total / shortest."
-    return Table("path-common", title, ["strategy", *_PATH], _path_rows(found), [note])
+    quality = at_common_rate(results)
+    rows = [
+        [row[0], Cell(Sample.of(list(values.values())) if values else None), *row[1:]]
+        for row in _path_rows(found)
+        for values in [quality.get(row[0].text, {})]
+    ]
+    split = "validation" if evidence.grid_has_paths else results.split
+    title = f"Quality on {split} and distance covered at the common learning rate {evidence.common_lr:.4g}"
+    header = ["strategy", evidence.quality + ARROWS[evidence.objective.mode], *_PATH]
+    notes = [
+        "Same seeds, initial weights, network, batch size and so on; each is read at its own best validation epoch."
+        " Distances are those of the shared weights. Ratio: total / shortest.",
+        "One learning rate suits some better than others: quality here is counter-evidence to the tunings, no ranking.",
+    ]
+    return Table("path-common", title, header, rows, notes)
 
 
 def best_path_table(results: Results) -> Table | None:
@@ -209,17 +246,16 @@ def cost_table(results: Results) -> Table:
 def search_table(evidence: Evidence) -> Table:
     """How the budget was spent, and the best config of each strategy."""
     rows = []
+    searched = evidence.searched
     for strategy in evidence.strategies:
         runs = [run for run in evidence.trials if run.strategy == strategy]
         counts = Counter(run.outcome for run in runs)
         best = evidence.winners.get(strategy)
-        groups = None if best is None else best.config.get("groups")
         rows.append(
             [
                 Cell(strategy),
                 Cell(None if best is None else best.value),
-                Cell(None if best is None else float(best.config["lr"])),
-                Cell(len(groups) if isinstance(groups, list) else groups),
+                *(Cell(None if best is None else value_of(best.config, key)) for key in searched),
                 Cell(len(runs)),
                 *(Cell(counts.pop(outcome, 0)) for outcome in ("completed", "stopped_early", "diverged", "failed")),
                 Cell(sum(counts.values())),
@@ -228,11 +264,57 @@ def search_table(evidence: Evidence) -> Table:
             ]
         )
     header = [
-        "strategy", f"best {evidence.objective.metric}", "lr", "groups", "trials", "completed", "stopped early",
+        "strategy", f"best {evidence.objective.metric}", *searched, "trials", "completed", "stopped early",
         "diverged", "failed", "not ended", "updates", "seconds",
     ]  # fmt: skip
+    tunings = f" All {len(evidence.replicates)} tunings of each strategy together." if evidence.replicated else ""
     note = "Selected on validation: the best of many is better than it will be again, which confirmation shows."
-    return Table("search", "How the search was spent, and what it found", header, rows, [note])
+    return Table("search", "How the search was spent, and what it found", header, rows, [note + tunings])
+
+
+def tunings_table(results: Results) -> Table | None:
+    """What every tuning chose and what became of it on fresh seeds; None where there was one of each strategy."""
+    evidence = results.evidence
+    if not evidence.replicated:
+        return None
+    metric, rows = names.best_metric(evidence.objective.metric), []
+    for strategy in evidence.strategies:
+        reached = results.units(strategy, evidence.quality) if results.confirmed else {}
+        for replicate in evidence.replicates:
+            chosen = evidence.tunings.get((strategy, replicate))
+            runs = [run for run in evidence.trials if (run.strategy, run.replicate) == (strategy, replicate)]
+            if not runs:
+                continue
+            value = next((run.metrics.get(metric) for run in runs if chosen is not None and run.config == chosen), None)
+            rows.append(
+                [
+                    Cell(strategy),
+                    Cell(replicate + 1),
+                    Cell(len(runs)),
+                    *(Cell(None if chosen is None else value_of(chosen, key)) for key in evidence.searched),
+                    Cell(value),
+                    Cell(reached.get(replicate)),
+                ]
+            )
+    header = [
+        "strategy", "replicate", "trials", *evidence.searched, f"chosen by {evidence.objective.metric}",
+        f"{evidence.quality} on {results.split}, fresh seed",
+    ]  # fmt: skip
+    note = (
+        "Every replicate tunes all strategies anew: the same first draws for all, other draws and another seed each"
+        " time."
+    )
+    return Table("tunings", "What each tuning chose", header, rows, [note])
+
+
+def value_of(config: Mapping[str, Any], key: str) -> str | float | None:
+    """Return a config's value for a table: numbers as numbers, explicit groups by their count, the rest as text."""
+    value = config.get(key)
+    if isinstance(value, list) and key == "groups":
+        return len(value)
+    if value is None or (isinstance(value, str | float | int) and not isinstance(value, bool)):
+        return value
+    return json.dumps(value)
 
 
 def _mean(runs: Sequence[Trained], metric: str) -> float | None:

@@ -126,9 +126,10 @@ def tables_of(one: Findings) -> list[Table]:
         tabulated.tasks_table(results),
         tabulated.losses_table(results),
         tabulated.updates_table(results),
-        tabulated.path_table(evidence),
+        tabulated.path_table(results),
         tabulated.best_path_table(results),
         tabulated.cost_table(results),
+        tabulated.tunings_table(results),
         tabulated.search_table(evidence),
     ]
     return [table for table in made if table is not None]

@@ -32,7 +32,7 @@ def show_plan(plan: "Plan") -> None:
     at_once = settings.concurrency or plan.slots
     seconds = measured.seconds_per_trial * math.ceil(plan.total / at_once)
     console().print(
-        f"{plan.total} trials of at most {plan.budget} by {plan.objective},"
+        f"{plan.total} trials{_tunings(plan)} of at most {plan.budget} by {plan.objective},"
         f" algorithm {settings.algorithm}, scheduler {settings.scheduler}, balance {settings.balance}.\n"
         f"At most about {_duration(seconds)} with {at_once} at once"
         f" ({_duration(measured.seconds_per_trial)} for the slowest trial; early stopping saves on it),"
@@ -41,13 +41,23 @@ def show_plan(plan: "Plan") -> None:
     )
 
 
+def _tunings(plan: "Plan") -> str:
+    """How they are shared out."""
+    return "" if plan.replicates == 1 else f" ({plan.replicates} tunings of every strategy)"
+
+
 def _after(plan: "Plan") -> str:
     """What follows the trials."""
     seeds = plan.settings.confirm
     if not seeds:
         return ""
-    at_least = seeds * len(plan.space.strategies)
-    return f"Then confirmation on {seeds} fresh seeds: {at_least} whole runs of the winners, and controls.\n"
+    at_least = seeds * len(plan.space.strategies) * plan.replicates
+    each = "" if plan.replicates == 1 else " of each of its tunings"
+    grows = " More replicates follow until the strategies are told apart." if plan.settings.replicates == "auto" else ""
+    return (
+        f"Then the choice of each strategy{each} on {seeds} fresh seed{'s' if seeds > 1 else ''}: {at_least} whole"
+        f" runs, and controls.{grows}\n"
+    )
 
 
 def show_result(result: "SearchResult") -> None:
@@ -58,7 +68,7 @@ def show_result(result: "SearchResult") -> None:
         f"\nsearch '{result.name}' {'complete' if result.complete else 'interrupted'}: {counts}", soft_wrap=True
     )
     _ranking(result.best_by_strategy)
-    if result.best is not None:
+    if result.best is not None and result.report is None:
         screen.print(f"best: {describe(result.best)}", soft_wrap=True)
     if result.report is not None:
         show_report(result.report)
@@ -129,29 +139,35 @@ def show_searches(tracking_uri: str | None) -> None:
 
 
 def describe(best: "BestTrial") -> str:
-    """Strategy, learning rate, groups, and how good."""
+    """Strategy, learning rate, groups, whatever else was searched, and how good."""
     groups = f", {best.config['groups']} groups" if "groups" in best.config else ""
+    more = [key for key in best.searched if key not in ("lr", "groups") and key in best.config]
+    others = "".join(f", {key} {_value(best.config[key])}" for key in more)
     value = f"{best.objective.metric} {number(best.value)}"
-    return f"{best.config['strategy']} at lr {number(best.config['lr'])}{groups}: {value}"
+    return f"{best.config['strategy']} at lr {number(best.config['lr'])}{groups}{others}: {value}"
+
+
+def _value(value: object) -> str:
+    return number(value) if isinstance(value, float) else "-" if value is None else str(value)
 
 
 def _ranking(winners: "dict[str, BestTrial]") -> None:
     if not winners:
         return
     metric = next(iter(winners.values())).objective.metric
+    searched = list(dict.fromkeys(["lr", "groups", *(key for best in winners.values() for key in best.searched)]))
     rows = [
         (
             strategy,
             number(best.value),
-            number(best.config["lr"]),
-            str(best.config.get("groups", "-")),
+            *(_value(best.config.get(key)) for key in searched),
             number(best.metrics.get("best/epoch")),
             number(best.metrics.get("path/best_total")),
             best.trial_id,
         )
         for strategy, best in winners.items()
     ]
-    table(("strategy", f"best {metric}", "lr", "groups", "epoch", "path", "trial"), rows)
+    table(("strategy", f"best {metric}", *searched, "epoch", "path", "trial"), rows)
 
 
 def _dimension(dimension: object) -> str:

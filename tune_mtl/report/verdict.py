@@ -1,0 +1,70 @@
+"""The verdict for programs: the design, the winner and all comparisons, with the numbers that the page prints."""
+
+import math
+from typing import Any
+
+from tune_mtl.report.answer import answer
+from tune_mtl.report.comparison import Comparison
+from tune_mtl.report.evidence import Evidence
+from tune_mtl.report.results import Results, variation
+from tune_mtl.report.statistics import ALPHA
+from tune_mtl.tracking.store import check_name
+
+
+def verdict(name: str, *, tracking_uri: str | None = None) -> dict[str, Any]:
+    """Return what search ``name`` tells about its strategies, as plain values.
+
+    ``told_apart`` is true of two strategies whose tunings were repeated and judged on fresh seeds, and nowhere else.
+
+    Returns:
+        ``design``: what was repeated and how it is tested; ``winner``: the strategy that is best on validation, or
+        None; ``comparisons``: all pairs on the objective's metric, ``difference`` being ``b`` minus ``a``, with its
+        interval and p-value, both corrected (None where there is no test); ``answer``: in sentences; ``warnings``.
+
+    Raises:
+        UserError: if there is no such search.
+    """
+    evidence = Evidence.read(check_name(name), tracking_uri)
+    return verdict_of(evidence, Results.of(evidence))
+
+
+def verdict_of(evidence: Evidence, results: Results) -> dict[str, Any]:
+    """Return the verdict of a search that was read."""
+    said = answer(evidence, results)
+    looks = results.looks
+    settings = evidence.settings
+    return {
+        "search": evidence.name,
+        "design": {
+            "replicates": results.count if results.by_tuning else 1,
+            "unit": "strategy" if results.by_tuning else "config",
+            "alpha": ALPHA,
+            "test": "paired t" if results.by_tuning else "Welch",
+            "correction": "Shaffer" if results.by_tuning else "Holm",
+            "looks": None if looks is None else list(looks.sizes),
+            "trials_per_tuning": evidence.facts.get("trials_per_tuning"),
+            "seeds_per_choice": settings.get("confirm") if results.confirmed else 0,
+            "confirmed": results.confirmed,
+            "metric": evidence.quality,
+            "mode": evidence.objective.mode,
+            "split": results.split,
+        },
+        "winner": next(iter(results.runs), None),
+        "values": {name: results.units(name, evidence.quality) for name in results.runs},
+        "comparisons": [_plain(one) for one in results.comparisons()],
+        "share_of_seeds": variation(results).share_of_seeds if results.tells_strategies else None,
+        "answer": str(said),
+        "warnings": list(said.missing),
+    }
+
+
+def _plain(one: Comparison) -> dict[str, Any]:
+    numbers = {"difference": one.difference, "low": one.low, "high": one.high, "p": one.p}
+    return {
+        "a": one.a,
+        "b": one.b,
+        **{key: value if math.isfinite(value) else None for key, value in numbers.items()},
+        "told_apart": one.told_apart,
+        "replicates": one.units,
+        "detectable": one.detectable if math.isfinite(one.detectable) else None,
+    }
