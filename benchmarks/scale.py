@@ -105,9 +105,8 @@ def measure(size: int, concurrency: int, algorithm: str) -> dict[str, Any]:
         from tune_mtl.search import _new_trials, plan_search
         from tune_mtl.searching.cluster import Cluster
 
-        plan = plan_search(
-            PROBLEM, name=NAME, samples=size, concurrency=concurrency, algorithm=algorithm, max_epochs=EPOCHS
-        )
+        asked = {"samples": size, "replicates": 1, "algorithm": algorithm, "max_epochs": EPOCHS}
+        plan = plan_search(PROBLEM, name=NAME, concurrency=concurrency, **asked)
         example(PROBLEM)
         meter = stack.enter_context(Meter())
         stack.enter_context(Cluster(plan.settings, own_module=False))
@@ -246,7 +245,8 @@ def _suggestion(plan: Any, kept: list[dict[str, Any]], algorithm: str) -> Cost:
         plan.space,
         plan.objective,
         algorithm=algorithm,
-        samples=plan.total,
+        turns=plan.turns,
+        seeds=plan.seeds,
         seed=0,
         balanced=True,
         constant=plan.constant,

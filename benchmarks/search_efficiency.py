@@ -43,7 +43,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as home:
         os.environ["TUNE_MTL_HOME"] = home
         for seed in range(arguments.seeds):
-            common = {"max_epochs": arguments.epochs, "seed": seed}
+            common = {"max_epochs": arguments.epochs, "seed": seed, "replicates": 1}
             grid = tune_mtl.search(
                 "multidigits",
                 name=f"grid-{seed}",

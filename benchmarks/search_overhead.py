@@ -71,6 +71,7 @@ def search_wall(scheduler: str, trials: int, epochs: int, name: str) -> dict[str
         algorithm="random",
         scheduler=scheduler,
         samples=trials,
+        replicates=1,
         max_epochs=epochs,
         concurrency=CONCURRENCY,
     )

@@ -1,0 +1,301 @@
+"""Whole searches without training: the real searcher, scheduler, choice of what is confirmed, and statistics.
+
+Trials report recorded learning curves (see `curves_table.py`); everything else is the code that runs a real search. The
+same seed gives the same search.
+
+    python benchmarks/replay.py --strategies sus,io --trials 4 --replicates 8 --searches 200
+
+prints how often each pair is told apart, and what that costs. `verdicts.py` prints the tables of docs/statistics.md.
+"""
+
+import argparse
+import heapq
+import math
+import random
+import statistics
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from benchmarks.curves_table import Contestant, Table, World
+from search_spaces import Choice, LogRange, Space
+from trainables.base import OUTCOME, REPLICATE, TRIAL, proper
+from tune_mtl.best import BestTrial
+from tune_mtl.core.objective import Objective
+from tune_mtl.report.evidence import Evidence, Trained
+from tune_mtl.report.results import Results
+from tune_mtl.searching.halving import FairHalving
+from tune_mtl.searching.plan import (
+    DEFAULT_REPLICATES,
+    FIRST_REPLICATES,
+    GRACE,
+    MOST_REPLICATES,
+    REPLICATES_PER_ROUND,
+    TRIALS_PER_TUNING,
+)
+from tune_mtl.searching.rounds import undecided
+from tune_mtl.searching.schedule import Growth, Turn, fresh_seeds, guided_turns
+from tune_mtl.searching.suggest import FairSearcher
+from tune_mtl.tracking import names
+from tune_mtl.tracking.diary import Diary
+from tune_mtl.tracking.ranking import Ranking
+
+METRIC = "val/loss"
+LEARNING_RATES = LogRange(1e-4, 1e-1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Design:
+    """How a search is made.
+
+    Attributes:
+        trials: Of each tuning.
+        replicates: Tunings of each strategy.
+        looks: After how many replicates a growing search is judged; empty: it does not grow.
+        fresh: Seeds on which each choice is judged.
+        algorithm: ``optuna`` or ``random``.
+        scheduler: ``asha`` or ``none``.
+        slots: Trials at once.
+        common_draws: Whether the strategies of a replicate begin with the same draws.
+        naive_looks: Whether a growing search is judged at every look as if it were the only one, to show what that
+            does.
+    """
+
+    trials: int = TRIALS_PER_TUNING
+    replicates: int = DEFAULT_REPLICATES
+    looks: tuple[int, ...] = ()
+    fresh: int = 1
+    algorithm: str = "optuna"
+    scheduler: str = "asha"
+    slots: int = 2
+    common_draws: bool = True
+    naive_looks: bool = False
+
+
+AUTO = Design(
+    replicates=FIRST_REPLICATES,
+    looks=(*range(FIRST_REPLICATES, MOST_REPLICATES, REPLICATES_PER_ROUND), MOST_REPLICATES),
+)
+
+
+@dataclass(frozen=True)
+class Replayed:
+    """A search that was replayed: what a report would say, and what it cost in epochs.
+
+    Attributes:
+        results: What a report is made of.
+        search_epochs: Of all trials.
+        confirm_epochs: Of all runs on fresh seeds.
+    """
+
+    results: Results
+    search_epochs: int
+    confirm_epochs: int
+
+    @property
+    def told_apart(self) -> list[tuple[str, str]]:
+        """The pairs of strategies that the verdict tells apart, the better one first."""
+        return [(one.a, one.b) for one in self.results.comparisons() if one.told_apart]
+
+    @property
+    def epochs(self) -> int:
+        """All that was trained."""
+        return self.search_epochs + self.confirm_epochs
+
+
+def replay(world: World, design: Design, *, lr: LogRange = LEARNING_RATES, seed: int | None = None) -> Replayed:
+    """Replay one search in ``world``; ``seed`` is the searcher's (default: the world's)."""
+    driver = _Driver(world, design, lr, world.seed if seed is None else seed)
+    driver.run(design.replicates)
+    for size in (look for look in design.looks if look > design.replicates):
+        open_ = undecided(driver.results())
+        if len(open_) < 2:
+            break
+        driver.grow(size, tuple(name for name in world.contestants if name in open_))
+    return Replayed(driver.results(), driver.search_epochs, driver.confirm_epochs)
+
+
+class _Driver:
+    """Runs the trials of a search and what confirms them, in simulated time."""
+
+    def __init__(self, world: World, design: Design, lr: LogRange, seed: int) -> None:
+        self.world, self.design, self.seed = world, design, seed
+        self.space = Space(
+            name="replay",
+            strategies=tuple(world.contestants),
+            dimensions={"lr": lr},
+            per_strategy={name: {"groups": Choice(counts)} for name, counts in world.groups.items() if counts},
+        )
+        self.objective = Objective(METRIC)
+        self.trials: list[Trained] = []
+        self.reruns: list[Trained] = []
+        self.search_epochs = self.confirm_epochs = 0
+        self.replicates = self.started = 0
+        self.searchers = [self._searcher(name) for name in ([None] if design.common_draws else world.contestants)]
+        self.halving = FairHalving(
+            self.space.strategies if design.scheduler == "asha" else None,
+            self.objective,
+            length=world.table.epochs,
+            grace=max(1, math.ceil(world.table.epochs * GRACE)),
+            balanced=True,
+        )
+        self.clock = random.Random(seed)
+
+    def _searcher(self, only: str | None) -> FairSearcher:
+        """Return the searcher; of one strategy ``only``, with draws of its own, where draws are not common."""
+        seed = self.seed if only is None else hash_of(self.seed, only)
+        space = self.space if only is None else replace(self.space, strategies=(only,))
+        turns = guided_turns(space, self.design.trials * len(space.strategies), 1, balanced=True)
+        return FairSearcher(
+            space, self.objective, algorithm=self.design.algorithm, turns=turns, seeds={0: 0}, seed=seed,
+            balanced=True, constant={}, tasks=max((max(c) for c in self.world.groups.values() if c), default=1),
+        )  # fmt: skip
+
+    def run(self, replicates: int) -> None:
+        """Run and confirm the first replicates."""
+        self._extend(replicates, self.space.strategies)
+
+    def grow(self, replicates: int, strategies: tuple[str, ...]) -> None:
+        """Run and confirm more of them, up to ``replicates``, of some strategies."""
+        self._extend(replicates, strategies)
+
+    def _extend(self, replicates: int, strategies: tuple[str, ...]) -> None:
+        added = range(self.replicates, replicates)
+        self.replicates = replicates
+        for searcher in self.searchers:
+            its = tuple(name for name in strategies if name in searcher._space.strategies)
+            trials = self.design.trials * len(its) * len(added)
+            growth = Growth(replicates=tuple(added), strategies=its or ("",), trials=trials)
+            turns: list[Turn] = guided_turns(self.space, 0, 1, [growth], balanced=True)
+            searcher.turns = [*searcher.turns[: searcher._issued], *turns]
+            searcher.seeds = {index: index for index in range(replicates)}
+            self._drive(searcher)
+        self.reruns += self._confirm(added)
+
+    def _drive(self, searcher: FairSearcher) -> None:
+        """Let trials report their curves, ``slots`` at once, each epoch taking about a unit of time."""
+        events: list[tuple[float, int, Any]] = []
+        now, order = 0.0, 0
+        self.halving.diary = Diary()  # it knows trials by their ordinals, which searchers of single strategies share
+
+        def start() -> None:
+            nonlocal order
+            self.started += 1
+            config = searcher.suggest(str(self.started))
+            if config == FairSearcher.FINISHED:
+                return
+            trial = SimpleNamespace(trial_id=str(self.started), config=config, epoch=0, best=None)
+            order += 1
+            self.halving.on_trial_add(None, trial)  # type: ignore[arg-type]
+            heapq.heappush(events, (now + self.clock.uniform(0.8, 1.25), order, trial))
+
+        ended: list[Trained] = []
+        for _ in range(self.design.slots):
+            start()
+        while events:
+            now, _, trial = heapq.heappop(events)
+            curve, _ = self.world.run(trial.config)
+            value = float(curve[trial.epoch])
+            trial.epoch += 1
+            trial.best = value if trial.best is None else min(value, trial.best)
+            finished = trial.epoch == len(curve)
+            result = {
+                "epoch": trial.epoch, METRIC: value, "best": trial.best, "done": finished,
+                OUTCOME: "completed" if finished else "running",
+            }  # fmt: skip
+            stop = self.halving.on_trial_result(None, trial, result) == FairHalving.STOP  # type: ignore[arg-type]
+            if finished or stop:
+                searcher.on_trial_complete(trial.trial_id, result)
+                self.halving.on_trial_complete(None, trial, result)  # type: ignore[arg-type]
+                self.search_epochs += trial.epoch
+                ended.append(self._trained(trial, "completed" if finished else "stopped_early"))
+                start()
+                order += 1
+            else:
+                searcher.on_trial_result(trial.trial_id, result)
+                heapq.heappush(events, (now + self.clock.uniform(0.8, 1.25), order, trial))
+                order += 1
+        self.trials += sorted(ended, key=lambda run: run.trial_id)
+
+    def _trained(self, trial: Any, outcome: str) -> Trained:
+        config = proper(trial.config)
+        metrics = {names.best_metric(METRIC): trial.best}
+        name = f"{len(self.trials):04d} {trial.config[TRIAL]}"
+        return Trained(name, name, "", outcome, config, metrics, trial.config[REPLICATE])
+
+    def _confirm(self, added: Sequence[int]) -> list[Trained]:
+        """Train the choice of each new tuning on its fresh seeds."""
+        evidence, found = self.evidence(), []
+        seeds = fresh_seeds(list(range(max(self.replicates, 1))), self.design.fresh)
+        for (strategy, replicate), config in evidence.tunings.items():
+            for seed in seeds[replicate] if replicate in added else ():
+                curve, test = self.world.run({**config, "seed": seed})
+                self.confirm_epochs += len(curve)
+                name = names.rerun_id(names.CONFIRM, strategy, seed)
+                metrics = {names.best_metric(METRIC): float(curve.min()), "test/loss": test}
+                again = {**config, "seed": seed}
+                found.append(Trained(name, name, names.CONFIRM, "completed", again, metrics, replicate))
+        return found
+
+    def evidence(self) -> Evidence:
+        """Return what a report would read."""
+        ranking = Ranking(self.objective, by_mean=False)
+        configs: dict[str, Mapping[str, Any]] = {}
+        for run in self.trials:
+            ranking.add(run.trial_id, run.run_id, run.config, run.metrics[names.best_metric(METRIC)])
+            configs[run.run_id] = run.config
+        winners = {
+            strategy: BestTrial(
+                config=dict(configs[won.run_id]), metrics={}, run_id=won.run_id, trial_id=won.run_id,
+                outcome="completed", value=won.value, seeds=won.seeds, objective=self.objective, tracking_uri="",
+            )
+            for strategy, won in ranking.winners().items()
+        }  # fmt: skip
+        looks = () if self.design.naive_looks else self.design.looks
+        facts = {"looks": list(looks) or None, "trials_per_tuning": self.design.trials}
+        return Evidence(
+            name="replay", problem="replay", objective=self.objective, settings={"algorithm": self.design.algorithm},
+            facts=facts, trials=list(self.trials), reruns=list(self.reruns), winners=winners, state="complete", tags={},
+            run_id="", client=None,  # type: ignore[arg-type]
+        )  # fmt: skip
+
+    def results(self) -> Results:
+        """Return what a report would say."""
+        return Results.of(self.evidence())
+
+
+def hash_of(seed: int, name: str) -> int:
+    """Return a searcher's seed of a strategy's own."""
+    return random.Random(f"{seed} {name}").getrandbits(31)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--table", type=Path, default=Path(__file__).with_name("curves") / "multidigits.jsonl")
+    parser.add_argument("--strategies", default="sus,ius,io")
+    parser.add_argument("--trials", type=int, default=TRIALS_PER_TUNING)
+    parser.add_argument("--replicates", default=str(DEFAULT_REPLICATES), help="a number, or auto")
+    parser.add_argument("--searches", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=0, help="of the first search")
+    arguments = parser.parse_args()
+    table, names_of = Table.read(arguments.table), arguments.strategies.split(",")
+    auto = arguments.replicates == "auto"
+    design = AUTO if auto else Design(trials=arguments.trials, replicates=int(arguments.replicates))
+    started, found = time.monotonic(), []
+    for seed in range(arguments.seed, arguments.seed + arguments.searches):
+        found.append(replay(World(table, {name: Contestant(name) for name in names_of}, seed=seed), design))
+    for first, second in combinations(names_of, 2):
+        told = [{first, second} in map(set, one.told_apart) for one in found]
+        print(f"{first} / {second}: told apart in {statistics.fmean(told):.1%} of {len(found)} searches")
+    pace = len(found) / (time.monotonic() - started) * 60
+    print(
+        f"{statistics.fmean(one.epochs for one in found):.0f} epochs a search on average; {pace:.0f} searches a minute"
+    )
+
+
+if __name__ == "__main__":
+    main()
