@@ -16,8 +16,8 @@ $(READY): pyproject.toml constraints.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
 	touch $(READY)
 
-search: setup  ## a real search on the embedded problem, confirmed on fresh seeds: the answer, and the page to look at
-	$(BIN)/tune-mtl search multidigits --strategies sus,ius,io --confirm 3
+search: setup  ## a real search on the embedded problem, its tunings repeated: the answer, and the page to look at
+	$(BIN)/tune-mtl search multidigits --strategies sus,io
 
 lint: setup  ## ruff, mypy --strict and the import contract
 	$(BIN)/ruff check .
