@@ -96,4 +96,4 @@ def test_recorded_curves_come_back_at_recorded_rates(table):
     best = math.exp(float(arm.means[6].min()))
     assert min(found) < best < max(found)
     assert all(abs(math.log(value / best)) < 0.5 for value in found)
-    assert len(found) > 10
+    assert len(found) == 9  # three seeds at each of the three nearest learning rates
