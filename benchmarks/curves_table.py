@@ -50,13 +50,15 @@ class Arm:
         level of the luck over the whole run, not its course from epoch to epoch: the best of noisier epochs would be
         better.
         """
-        mean = np.array([np.interp(log_lr, self.rates, column) for column in self.means.T])
+        place = float(np.interp(log_lr, self.rates, np.arange(len(self.rates))))
+        below, above = self.means[math.floor(place)], self.means[math.ceil(place)]
+        mean = below + (place % 1) * (above - below)
         near = np.argsort(np.abs(self.rates - log_lr), kind="stable")[:_NEAR]
-        place = int(near[draw.integers(len(near))])
-        row = int(seeds.random() * len(self.residuals[place]))
-        luck = self.residuals[place][row]
+        at = int(near[draw.integers(len(near))])
+        row = int(seeds.random() * len(self.residuals[at]))
+        luck = self.residuals[at][row]
         curve = np.exp(mean + luck + (noise - 1.0) * luck.mean())
-        return curve, float(curve.min() * math.exp(self.tests[place][row]))
+        return curve, float(curve.min() * math.exp(self.tests[at][row]))
 
 
 @dataclass(frozen=True)

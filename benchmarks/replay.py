@@ -188,7 +188,8 @@ class _Driver:
             config = searcher.suggest(str(self.started))
             if config == FairSearcher.FINISHED:
                 return
-            trial = SimpleNamespace(trial_id=str(self.started), config=config, epoch=0, best=None)
+            curve = [float(value) for value in self.world.run(config)[0]]
+            trial = SimpleNamespace(trial_id=str(self.started), config=config, curve=curve, epoch=0, best=None)
             order += 1
             self.halving.on_trial_add(None, trial)  # type: ignore[arg-type]
             heapq.heappush(events, (now + self.clock.uniform(0.8, 1.25), order, trial))
@@ -198,11 +199,10 @@ class _Driver:
             start()
         while events:
             now, _, trial = heapq.heappop(events)
-            curve, _ = self.world.run(trial.config)
-            value = float(curve[trial.epoch])
+            value = trial.curve[trial.epoch]
             trial.epoch += 1
             trial.best = value if trial.best is None else min(value, trial.best)
-            finished = trial.epoch == len(curve)
+            finished = trial.epoch == len(trial.curve)
             result = {
                 "epoch": trial.epoch, METRIC: value, "best": trial.best, "done": finished,
                 OUTCOME: "completed" if finished else "running",
