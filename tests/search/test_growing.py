@@ -4,7 +4,6 @@ import json
 import shutil
 
 import pytest
-import ray
 from pandas.testing import assert_frame_equal
 
 import tune_mtl
@@ -17,23 +16,12 @@ from tune_mtl.tracking import names
 from tune_mtl.training.checkpoint import write_json
 
 PROBLEM = "tests.trainables.fixtures:problem"
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(280)]
+pytestmark = [pytest.mark.usefixtures("ray_home"), pytest.mark.slow, pytest.mark.timeout(280)]
 ASKED = {"strategies": ["sus", "io"], "algorithm": "random", "lr": "1e-4:1", "concurrency": 1, "report": False}
 
 
-@pytest.fixture(scope="module", autouse=True)
-def home(tmp_path_factory):
-    ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False, _node_ip_address="127.0.0.1")
-    folder = tmp_path_factory.mktemp("home")
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setenv("TUNE_MTL_HOME", str(folder))
-        patched.delenv("MLFLOW_TRACKING_URI", raising=False)
-        yield folder
-    ray.shutdown()
-
-
 @pytest.fixture(scope="module")
-def whole(home):
+def whole(ray_home):
     return tune_mtl.search(PROBLEM, name="whole", samples=8, **ASKED)
 
 
@@ -41,7 +29,7 @@ def numbers(result):
     return result.trials().drop(columns=["run_id", "seconds"]).sort_index(axis="columns")
 
 
-def test_a_grown_search_is_one_that_was_larger_from_the_start(whole, home):
+def test_a_grown_search_is_one_that_was_larger_from_the_start(whole, ray_home):
     tune_mtl.search(PROBLEM, name="grown", samples=4, **ASKED)
     grown = tune_mtl.extend("grown", samples=4)
     assert grown.complete
@@ -49,12 +37,12 @@ def test_a_grown_search_is_one_that_was_larger_from_the_start(whole, home):
     assert_frame_equal(numbers(grown), numbers(whole), check_exact=True)
     assert grown.best.trial_id == whole.best.trial_id
     assert "stopped_early" in grown.counts
-    settings = json.loads((home / "ray" / "grown" / names.SETTINGS_FILE).read_text())
+    settings = json.loads((ray_home / "ray" / "grown" / names.SETTINGS_FILE).read_text())
     assert settings["samples"] + sum(growth["trials"] for growth in settings["grown"]) == 8
     assert len(tune_mtl.resume("grown").trials()) == 8
 
 
-def test_what_cannot_grow_is_told(home):
+def test_what_cannot_grow_is_told(ray_home):
     tune_mtl.search(
         PROBLEM, name="grid", algorithm="grid", strategies=["sus"], lr="0.1", max_epochs=1, seeds=(0,), report=False
     )
@@ -66,18 +54,18 @@ def test_what_cannot_grow_is_told(home):
         tune_mtl.extend("nobody", samples=3)
 
 
-def test_torn_files_of_ray_do_not_matter(whole, home):
+def test_torn_files_of_ray_do_not_matter(whole, ray_home):
     before = numbers(whole)
-    for path in (home / "ray" / "whole").glob("*-state*"):
+    for path in (ray_home / "ray" / "whole").glob("*-state*"):
         path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-    (home / "ray" / "whole" / "experiment_state-9999-12-31_00-00-00.json").write_text('{"trial_data": [')
+    (ray_home / "ray" / "whole" / "experiment_state-9999-12-31_00-00-00.json").write_text('{"trial_data": [')
     again = tune_mtl.resume("whole")
     assert again.complete
     assert_frame_equal(numbers(again), before, check_exact=True)
     check_records("whole", trials=8)
 
 
-def test_killed_before_its_first_trial_it_starts(home):
+def test_killed_before_its_first_trial_it_starts(ray_home):
     plan = plan_search(PROBLEM, name="early", samples=2, max_epochs=1, **ASKED)
     plan.folder.mkdir(parents=True)
     write_json(plan.folder / names.SETTINGS_FILE, plan.settings.public())
@@ -86,8 +74,8 @@ def test_killed_before_its_first_trial_it_starts(home):
     check_records("early", trials=2)
 
 
-def test_a_search_has_one_driver(whole, home):
-    with alone_in(home / "ray" / "whole"):
+def test_a_search_has_one_driver(whole, ray_home):
+    with alone_in(ray_home / "ray" / "whole"):
         for call in (tune_mtl.resume, tune_mtl.confirm):
             with pytest.raises(UserError, match=r"is running already \(process \d+ on "):
                 call("whole")
@@ -108,9 +96,9 @@ def test_a_warm_start_learns_what_is_in_its_space(whole, capsys):
         tune_mtl.search(PROBLEM, name="cold", samples=2, warm_start="whole", **ASKED)
 
 
-def test_a_moved_folder_is_found_where_it_is_said_to_be(home, tmp_path):
+def test_a_moved_folder_is_found_where_it_is_said_to_be(ray_home, tmp_path):
     tune_mtl.search(PROBLEM, name="moved", samples=2, max_epochs=1, **ASKED)
-    shutil.move(home / "ray" / "moved", tmp_path / "moved")
+    shutil.move(ray_home / "ray" / "moved", tmp_path / "moved")
     grown = tune_mtl.extend("moved", samples=2, storage=str(tmp_path))
     assert grown.folder == tmp_path / "moved"
     check_records("moved", trials=4)

@@ -9,7 +9,6 @@ import sys
 import time
 
 import pytest
-import ray
 from pandas.testing import assert_frame_equal
 from scipy import stats
 
@@ -25,24 +24,13 @@ from tune_mtl.tracking import names
 from tune_mtl.training.checkpoint import write_json
 
 PROBLEM = "tests.trainables.fixtures:problem"
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(280)]
+pytestmark = [pytest.mark.usefixtures("ray_home"), pytest.mark.slow, pytest.mark.timeout(280)]
 STRATEGIES, REPLICATES, TRIALS = ("sus", "io"), 3, 2
 TESTED = "test/loss"
 
 
-@pytest.fixture(scope="module", autouse=True)
-def home(tmp_path_factory):
-    ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False, _node_ip_address="127.0.0.1")
-    folder = tmp_path_factory.mktemp("home")
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setenv("TUNE_MTL_HOME", str(folder))
-        patched.delenv("MLFLOW_TRACKING_URI", raising=False)
-        yield folder
-    ray.shutdown()
-
-
 @pytest.fixture(scope="module")
-def repeated(home):
+def repeated(ray_home):
     given = {"strategies": STRATEGIES, "samples": len(STRATEGIES) * REPLICATES * TRIALS, "replicates": REPLICATES}
     return tune_mtl.search(PROBLEM, name="repeated", lr="1e-4:1", seed=20, max_epochs=2, **given)
 
@@ -163,10 +151,10 @@ def test_only_trials_for_every_tuning_can_be_added_and_their_choices_are_judged_
     assert tune_mtl.verdict("repeated")["design"]["trials_per_tuning"] == TRIALS + 1
 
 
-def test_a_search_of_an_earlier_version_is_read_but_not_gone_on_with(home):
+def test_a_search_of_an_earlier_version_is_read_but_not_gone_on_with(ray_home):
     given = {"strategies": ["sus"], "samples": 1, "max_epochs": 1, "replicates": 1, "report": False}
     tune_mtl.search(PROBLEM, name="old", **given)
-    kept = home / "ray" / "old" / names.SETTINGS_FILE
+    kept = ray_home / "ray" / "old" / names.SETTINGS_FILE
     settings = json.loads(kept.read_text())
     del settings["replicates"]
     write_json(kept, settings)
@@ -221,18 +209,18 @@ ALIKE = {"strategies": ["sus", "jd_sum"], "lr": "0.1:0.2", "fixed": {"optimizer"
 
 
 @pytest.fixture(scope="module")
-def alike(home):
+def alike(ray_home):
     return tune_mtl.search(PROBLEM, name="alike", report=False, **ALIKE, **GROWING)
 
 
-def test_those_who_are_alike_are_tuned_as_often_as_allowed(alike, home):
+def test_those_who_are_alike_are_tuned_as_often_as_allowed(alike, ray_home):
     assert alike.complete
     assert set(alike.trials().groupby(["strategy", "replicate"]).size()) == {1}
     assert set(alike.trials().replicate) == set(range(5))
     check_records("alike", trials=10)
     (one,) = alike.verdict["comparisons"]
     assert (one["told_apart"], one["replicates"]) == (False, 5)
-    (growth,) = json.loads((home / "ray" / "alike" / names.SETTINGS_FILE).read_text())["grown"]
+    (growth,) = json.loads((ray_home / "ray" / "alike" / names.SETTINGS_FILE).read_text())["grown"]
     assert growth == {"replicates": [4], "strategies": ["sus", "jd_sum"], "trials": 2}
     again = tune_mtl.resume("alike")
     assert_frame_equal(again.trials(), alike.trials())

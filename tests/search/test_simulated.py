@@ -5,7 +5,6 @@ import zipfile
 from pathlib import Path
 
 import pytest
-import ray
 from ray.tune.experiment import Trial
 
 import tune_mtl
@@ -16,18 +15,7 @@ from tests.search.records import check_records
 from tune_mtl.searching.snapshot import SNAPSHOT
 
 PROBLEM, TRIALS, AT_ONCE = "tests.trainables.fixtures:problem", 30, 5
-pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(scope="module", autouse=True)
-def home(tmp_path_factory):
-    ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False, _node_ip_address="127.0.0.1")
-    folder = tmp_path_factory.mktemp("home")
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setenv("TUNE_MTL_HOME", str(folder))
-        patched.delenv("MLFLOW_TRACKING_URI", raising=False)
-        yield folder
-    ray.shutdown()
+pytestmark = [pytest.mark.usefixtures("ray_home"), pytest.mark.slow]
 
 
 class Crash(Exception):
@@ -35,7 +23,7 @@ class Crash(Exception):
 
 
 @pytest.fixture(scope="module")
-def crashed(home):
+def crashed(ray_home):
     """A search that broke off after a while, and what was measured until then."""
     seen = []
 
@@ -53,7 +41,7 @@ def crashed(home):
             tune_mtl.search(
                 PROBLEM, name="many", samples=TRIALS, concurrency=AT_ONCE, max_epochs=12, seed=1, report=False
             )
-    return home / "ray" / "many", seen, meter
+    return ray_home / "ray" / "many", seen, meter
 
 
 def kept_trials(folder):
