@@ -19,13 +19,9 @@ from benchmarks.verdicts import (
     null_matches,
 )
 
-ALPHA, SEARCHES, FEWER = 0.05, 400, 200
-
-
-def bound(searches):
-    """A share that a true error of 5 % exceeds in one of forty checks; the searches are the same every time."""
-    return ALPHA + 2 * math.sqrt(ALPHA * (1 - ALPHA) / searches)
-
+ALPHA, SEARCHES = 0.05, 400
+BOUND = ALPHA + 2 * math.sqrt(ALPHA * (1 - ALPHA) / SEARCHES)
+"""A share that a true error of 5 % exceeds in one of forty checks; the searches are the same every time."""
 
 pytestmark = pytest.mark.slow
 
@@ -52,13 +48,12 @@ def shares():
     ],
 )
 def test_equally_good_strategies_are_told_apart_no_more_often_than_stated(equal, table, shares):
-    assert shares.of(null_matches(table)[equal], Design()) <= bound(SEARCHES)
+    assert shares.of(null_matches(table)[equal], Design()) <= BOUND
 
 
 @pytest.mark.parametrize("design", [Design(replicates=3), Design(trials=8, replicates=3), AUTO])
 def test_so_they_are_at_other_budgets(design, table, shares):
-    few = replace(shares, searches=FEWER)
-    assert few.of(null_matches(table)["one under two names"], design) <= bound(FEWER)
+    assert shares.of(null_matches(table)["one under two names"], design) <= BOUND
 
 
 def test_a_search_with_one_tuning_of_each_never_tells_strategies_apart(shares):
@@ -70,16 +65,17 @@ def test_a_search_with_one_tuning_of_each_never_tells_strategies_apart(shares):
 
 
 def test_sus_and_io_are_told_apart_at_the_default_budget(shares):
-    few = replace(shares, searches=FEWER)
+    few = replace(shares, searches=200)
     assert few.of(Match({name: Contestant(name) for name in ("sus", "io")}), Design()) >= 0.8
 
 
 def test_without_replication_or_common_draws_they_are(table, shares):
     nulls = null_matches(table)
     once = Design(replicates=1, trials=8, fresh=3)
-    few = replace(shares, searches=FEWER)
-    assert few.of(nulls["best rates 3x apart"], once, any_significant) > bound(FEWER)  # one tuning of each
-    assert few.of(nulls["one under two names"], replace(once, common_draws=False), any_significant) > bound(FEWER)
+    few = replace(shares, searches=200)
+    bound = ALPHA + 2 * math.sqrt(ALPHA * (1 - ALPHA) / few.searches)
+    assert few.of(nulls["best rates 3x apart"], once, any_significant) > bound  # one tuning of each
+    assert few.of(nulls["one under two names"], replace(once, common_draws=False), any_significant) > bound
 
 
 def test_a_replay_is_the_same_every_time(table):
