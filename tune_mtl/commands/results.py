@@ -1,0 +1,87 @@
+"""The commands that read what searches have recorded, and the one that removes it."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def report(
+    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Of one or more searches.")],
+    out: Annotated[Path | None, typer.Option(help="Folder. Default: reports/NAME in ./runs.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the verdict for programs; write nothing.")] = False,
+    tracking_uri: Annotated[str | None, typer.Option(help="The MLflow store.")] = None,
+) -> None:
+    """Write the report of a search: one page, with its tables and figures as files beside it."""
+    from tune_mtl.report.verdict import verdict
+    from tune_mtl.report.write import write_report
+    from tune_mtl.terminal import searching as screen
+
+    if as_json:
+        found = [verdict(name, tracking_uri=tracking_uri) for name in names]
+        typer.echo(json.dumps(found[0] if len(found) == 1 else found, indent=1))
+        return
+    screen.show_report(write_report(*names, out=out, tracking_uri=tracking_uri))
+
+
+def claims(
+    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Of one or more searches.")],
+    tracking_uri: Annotated[str | None, typer.Option(help="The MLflow store.")] = None,
+) -> None:
+    """Check the paper's claims on a search: holds, does not hold, or cannot tell, with the numbers."""
+    from tune_mtl.report.write import paper_claims
+    from tune_mtl.terminal import searching as screen
+
+    screen.show_claims(paper_claims(*names, tracking_uri=tracking_uri))
+
+
+def best(
+    name: Annotated[str, typer.Argument(help="Of the search.")],
+    strategy: Annotated[str | None, typer.Option(help="The best of this strategy alone.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+    recompute: Annotated[bool, typer.Option("--recompute", help="Look at all trials again.")] = False,
+    tracking_uri: Annotated[str | None, typer.Option(help="The MLflow store.")] = None,
+) -> None:
+    """Print the best config of a search and the command that repeats it exactly."""
+    from tune_mtl.best import best as find
+
+    found = find(name, strategy=strategy, tracking_uri=tracking_uri, recompute=recompute)
+    if as_json:
+        content = {"config": found.config, "metrics": found.metrics, "run_id": found.run_id, "trial_id": found.trial_id}
+        typer.echo(
+            json.dumps({**content, "outcome": found.outcome, "value": found.value, "seeds": found.seeds}, indent=1)
+        )
+        return
+    from tune_mtl.terminal import searching as screen
+
+    screen.show_best(name, found)
+
+
+def list_searches(tracking_uri: Annotated[str | None, typer.Option(help="The MLflow store.")] = None) -> None:
+    """List the searches of the store: state, trials, best."""
+    from tune_mtl.terminal import searching as screen
+
+    screen.show_searches(tracking_uri)
+
+
+def rm(
+    name: Annotated[str, typer.Argument(help="Of the search to remove.")],
+    tracking_uri: Annotated[str | None, typer.Option(help="The MLflow store.")] = None,
+) -> None:
+    """Remove a search: its runs in MLflow and its folder."""
+    from tune_mtl.searching.manage import remove
+
+    removed = remove(name, tracking_uri)
+    typer.echo(f"removed search '{name}': {removed} runs and its folder.")
+
+
+def ui(
+    port: Annotated[int, typer.Option(help="On this machine.")] = 5000,
+    host: Annotated[str, typer.Option(help="Who may connect; the default is this machine alone.")] = "127.0.0.1",
+    tracking_uri: Annotated[str | None, typer.Option(help="The MLflow store.")] = None,
+) -> None:
+    """Start the MLflow UI on the store, until Ctrl-C."""
+    from tune_mtl.searching.manage import serve
+
+    raise typer.Exit(serve(host, port, tracking_uri))
