@@ -6,5 +6,7 @@ inherit them.
 
 import os
 
+os.environ.setdefault("TUNE_MTL_EXPORT", "0")  # a search's winner is exported where a test is about that
+
 for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")

@@ -82,6 +82,8 @@ _loaded: dict[str, Problem] = {}
 
 def _importable(problem: Problem, name: str, options: Mapping[str, Any]) -> bool:
     """Whether a worker gets the same problem by importing ``name``."""
+    if name.startswith("__main__:"):  # a worker's is another program
+        return False
     try:
         return type(load_problem(name, options)) is type(problem)
     except Exception:

@@ -7,7 +7,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tune_mtl.best import BestTrial, best, trials
+    from tune_mtl.best import BestTrial, best, export, trials
     from tune_mtl.confirm import confirm
     from tune_mtl.core.data import Batch, Data, DatasetData, TensorData
     from tune_mtl.core.errors import UserError
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from tune_mtl.core.objective import Objective
     from tune_mtl.core.problem import Problem
     from tune_mtl.core.task import Task
+    from tune_mtl.exporting.deliver import Exported
     from tune_mtl.problems.registry import load_problem
     from tune_mtl.report import report
     from tune_mtl.report.verdict import verdict
@@ -30,6 +31,7 @@ _HOMES = {
     "BestTrial": "tune_mtl.best",
     "Data": "tune_mtl.core.data",
     "DatasetData": "tune_mtl.core.data",
+    "Exported": "tune_mtl.exporting.deliver",
     "MultiTaskModel": "tune_mtl.core.model",
     "Objective": "tune_mtl.core.objective",
     "PathLength": "tune_mtl.training.path",
@@ -43,6 +45,7 @@ _HOMES = {
     "UserError": "tune_mtl.core.errors",
     "best": "tune_mtl.best",
     "confirm": "tune_mtl.confirm",
+    "export": "tune_mtl.best",
     "extend": "tune_mtl.search",
     "load_problem": "tune_mtl.problems.registry",
     "make_strategy": "tune_mtl.strategies.make",
@@ -60,6 +63,7 @@ __all__ = [
     "BestTrial",
     "Data",
     "DatasetData",
+    "Exported",
     "MultiTaskModel",
     "Objective",
     "PathLength",
@@ -73,6 +77,7 @@ __all__ = [
     "UserError",
     "best",
     "confirm",
+    "export",
     "extend",
     "load_problem",
     "make_strategy",

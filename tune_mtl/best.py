@@ -1,6 +1,7 @@
 """The best config of a search, from MLflow alone: works wherever the tracking store can be reached."""
 
 import json
+import os
 import shlex
 import tempfile
 from collections.abc import Iterable, Mapping
@@ -13,6 +14,7 @@ from tune_mtl.core.callable_module import make_callable
 from tune_mtl.core.errors import UserError, did_you_mean
 from tune_mtl.core.objective import Objective
 from tune_mtl.core.secrets import without_secrets
+from tune_mtl.problems.registry import importable
 from tune_mtl.tracking import names
 from tune_mtl.tracking.ranking import Winner, read_winners
 from tune_mtl.tracking.runs import new_ranking, search_runs
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from mlflow.entities import Run
 
     from tune_mtl.core.model import MultiTaskModel
+    from tune_mtl.core.problem import Problem
+    from tune_mtl.exporting.deliver import Exported
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,6 +43,9 @@ class BestTrial:
         value: The objective at the best epoch; the mean over seeds where the config ran on several.
         seeds: On how many.
         searched: The config keys that differ between the search's trials.
+        search: The search's name.
+        problem: The problem itself where it was given as an object, in the process that has it; else None: it is
+            imported by its name.
     """
 
     config: dict[str, Any] = field(repr=False)
@@ -51,6 +58,8 @@ class BestTrial:
     objective: Objective
     tracking_uri: str
     searched: tuple[str, ...] = ("lr", "groups")
+    search: str = ""
+    problem: "Problem | None" = field(default=None, repr=False, compare=False)
 
     @property
     def client(self) -> "MlflowClient":
@@ -59,27 +68,80 @@ class BestTrial:
 
     @cached_property
     def checkpoint(self) -> Path:
-        """The best weights' file, fetched from the run's artifacts."""
-        folder = tempfile.mkdtemp(prefix="tune-mtl-")
-        return Path(client(self.tracking_uri).download_artifacts(self.run_id, names.BEST_WEIGHTS, folder))
+        """The best weights' file, fetched from the run's artifacts.
 
-    def load_model(self) -> "MultiTaskModel":
-        """The trained network, on the CPU, ready to predict."""
-        from tune_mtl.problems.registry import load_problem
+        Raises:
+            UserError: if the run has none.
+        """
+        from mlflow.exceptions import MlflowException
+
+        folder = tempfile.mkdtemp(prefix="tune-mtl-")
+        try:
+            return Path(self.client.download_artifacts(self.run_id, names.BEST_WEIGHTS, folder))
+        except (MlflowException, OSError) as error:
+            raise UserError(
+                f"trial {self.trial_id} of search '{self.search}' has no weights ({names.BEST_WEIGHTS}) in its run"
+                f" {self.run_id}: {str(error).splitlines()[0]}"
+            ) from None
+
+    def load_model(self, problem: "Problem | None" = None) -> "MultiTaskModel":
+        """The trained network, on the CPU, ready to predict: what evaluation saw, Maximum Roaming's masks included.
+
+        Args:
+            problem: The problem itself, where it was defined in a notebook or in ``__main__`` and the search was run
+                by another process; default: the one of this process's search, or what its name imports.
+
+        Raises:
+            UserError: if the problem cannot be imported, or the run has no weights that fit it.
+        """
         from tune_mtl.training import checkpoint
         from tune_mtl.training.config import resolve
         from tune_mtl.training.trial import build_model
 
-        problem = load_problem(self.config["problem"], self.config)
-        return build_model(
-            problem,
-            resolve(problem, self.config, self.config["problem"]),
-            checkpoint.load(self.checkpoint)["weights"],
-        )
+        loaded = self._problem(problem)
+        config = resolve(loaded, self.config, self.config["problem"])
+        try:
+            return build_model(loaded, config, checkpoint.load(self.checkpoint)["weights"])
+        except RuntimeError as error:  # torch's word for weights of another network
+            raise UserError(
+                f"the weights of search '{self.search}' do not fit the network of problem '{loaded.name}': has its"
+                f" code changed since? {str(error).splitlines()[-1].strip()}"
+            ) from None
 
-    def train_command(self) -> str:
-        """The command line that repeats this trial exactly."""
-        return train_command(self.config)
+    def export(
+        self,
+        *,
+        to: str,
+        out: str | os.PathLike[str] | None = None,
+        register: str | None = None,
+        problem: "Problem | None" = None,
+    ) -> "Exported":
+        """Export the trained network for other programs; see :func:`tune_mtl.export`."""
+        from tune_mtl.exporting.deliver import Order, deliver
+        from tune_mtl.exporting.sample import sample_inputs
+
+        order = Order.make(to, out, register, f"{self.search}-{self.config['strategy']}")
+        loaded = self._problem(problem)
+        network = self.load_model(loaded)
+        told = {"search": self.search, "trial": self.trial_id, "run": self.run_id, "config": self.config}
+        inputs = sample_inputs(loaded)
+        return deliver(order, network, inputs, run_id=self.run_id, tracking_uri=self.tracking_uri, told=told)
+
+    def _problem(self, given: "Problem | None") -> "Problem":
+        """The problem that was given now, or with the search, or that its name imports."""
+        from tune_mtl.problems.registry import load_problem
+
+        name = str(self.config["problem"])
+        if given is None and self.problem is None and not importable(name):
+            raise UserError(
+                f"problem '{name}' of search '{self.search}' was given as an object and has no name to import it by:"
+                " give the object, as in best(...).load_model(problem=...)."
+            )
+        return load_problem(given or self.problem or name, self.config)
+
+    def train_command(self) -> str | None:
+        """The command line that repeats this trial exactly; None where the problem has no name to import it by."""
+        return train_command(self.config) if importable(str(self.config["problem"])) else None
 
 
 _FLAGS = (
@@ -171,7 +233,41 @@ def _trial(of: "MlflowClient", parent: "Run", winner: Winner, uri: str) -> BestT
         objective=Objective.parse(parent.data.tags[names.OBJECTIVE]),
         tracking_uri=uri,
         searched=tuple(key for key in run.data.params if key not in ("strategy", "seed")),
+        search=parent.data.tags[names.SEARCH],
     )
+
+
+def export(
+    name: str,
+    *,
+    to: str,
+    strategy: str | None = None,
+    out: str | os.PathLike[str] | None = None,
+    register: str | None = None,
+    problem: "Problem | None" = None,
+    tracking_uri: str | None = None,
+) -> "Exported":
+    """Export the best network of search ``name`` for programs that do not have this package.
+
+    It takes what the problem's network takes, after ``Problem.to_device``, and predicts a dict by task: what
+    ``best(name).load_model()`` does, in float32 on the CPU. It is loaded back and compared before it counts.
+
+    Args:
+        name: Of the search.
+        to: ``mlflow``: a model of the winner's run, with signature and input example, for
+            ``mlflow.pytorch.load_model("runs:/RUN_ID/model")``; ``torch``: a file for ``torch.export.load``; ``onnx``:
+            a file for ONNX runtimes.
+        strategy: The best of this strategy alone.
+        out: The file; default: ``exports/`` in the home. With ``mlflow``: a folder that gets the model too.
+        register: The name of a registered model that gets it as a new version (``mlflow``).
+        problem: The problem itself, where it has no name to import it by.
+        tracking_uri: The MLflow store.
+
+    Raises:
+        UserError: for what cannot be, and if predictions differ; then nothing is left behind.
+    """
+    found = best(name, strategy=strategy, tracking_uri=tracking_uri)
+    return found.export(to=to, out=out, register=register, problem=problem)
 
 
 def find_search(name: str, given_uri: str | None) -> "tuple[str, MlflowClient, Run]":

@@ -6,7 +6,7 @@ from typing import NoReturn
 import typer
 import typer.exceptions
 
-from tune_mtl.commands import ready, results, search, train
+from tune_mtl.commands import export, ready, results, search, train
 from tune_mtl.core.errors import UserError
 from tune_mtl.core.secrets import without_secrets
 
@@ -22,7 +22,7 @@ app = typer.Typer(
 for command in (
     train.train, ready.prepare, ready.doctor, ready.problems, ready.strategies,
     search.search, search.resume, search.extend, search.confirm,
-    results.report, results.claims, results.best,
+    results.report, results.claims, results.best, export.export,
 ):  # fmt: skip
     app.command()(command)
 app.command("list")(results.list_searches)

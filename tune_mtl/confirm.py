@@ -21,6 +21,7 @@ from tune_mtl.searching.plan import Plan
 from tune_mtl.searching.reruns import Listed, plan_reruns
 from tune_mtl.searching.running import Ending, Trials, make_tracker
 from tune_mtl.searching.screen import Screen
+from tune_mtl.searching.winner import keep_model
 from tune_mtl.tracking import names
 from tune_mtl.tracking.callback import Tracker
 from tune_mtl.tracking.store import reachable
@@ -66,6 +67,7 @@ def confirm(
         require_healthy(plan)
         if not confirm_search(plan, seeds or (1 if plan.replicates > 1 else DEFAULT_SEEDS)):
             return None
+        keep_model(plan)
     return write_report(name, tracking_uri=plan.tracking_uri)
 
 

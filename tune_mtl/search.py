@@ -32,6 +32,7 @@ from tune_mtl.searching.screen import Screen
 from tune_mtl.searching.settings import Settings
 from tune_mtl.searching.suggest import FairSearcher
 from tune_mtl.searching.warm import learn_from
+from tune_mtl.searching.winner import exports_by_default, keep_model
 from tune_mtl.tracking import names
 from tune_mtl.tracking.store import client, reachable
 from tune_mtl.training.checkpoint import write_json
@@ -90,6 +91,7 @@ def plan_search(problem: str | Problem, **options: Any) -> Plan:
     given.setdefault("replicates", default_replicates(loaded, given))
     if given["replicates"] != 1:
         given.setdefault("confirm", 1)
+    given.setdefault("export", exports_by_default())
     given.setdefault("name", f"{loaded.name}-{time.strftime('%Y%m%d-%H%M%S')}")
     return Plan.make(loaded, build(Settings, {"problem": name, **given}))
 
@@ -126,6 +128,7 @@ def search(
     warm_start: str | None = None,
     confirm: int | None = None,
     report: bool | None = None,
+    export: bool | None = None,
 ) -> SearchResult:
     """Search the best strategy, group count and learning rate for ``problem``.
 
@@ -165,6 +168,8 @@ def search(
         confirm: On how many fresh seeds the best config of each tuning is trained again, in full, and tested;
             default: 1 where tunings are repeated, else none. See :func:`tune_mtl.confirm`.
         report: Write the page at the end; default: yes.
+        export: Give the winner's run its MLflow model at the end, see :func:`tune_mtl.export`; default: yes, unless the
+            environment variable ``TUNE_MTL_EXPORT`` is 0.
 
     Raises:
         UserError: for anything that cannot be, before any trial starts.
@@ -307,6 +312,8 @@ def _finish(plan: Plan, running: Trials) -> SearchResult:
             write_json(plan.folder / names.SETTINGS_FILE, plan.settings.public())
             running = Trials.restore(plan, plan.folder)
             result = _run_round(plan, running)
+        if result.complete and result.best is not None:
+            keep_model(plan)
         if result.complete and plan.settings.report:
             result = replace(result, report=_report(plan))
     return result
@@ -318,7 +325,7 @@ def _run_round(plan: Plan, running: Trials) -> SearchResult:
     if not (result.complete and settings.confirm and result.best is not None):
         return result
     done = confirm_search(plan, settings.confirm)
-    chosen = best(settings.name, tracking_uri=plan.tracking_uri)
+    chosen = replace(best(settings.name, tracking_uri=plan.tracking_uri), problem=plan.problem)
     return replace(result, best=chosen, complete=done, confirmed=settings.confirm if done else 0)
 
 
@@ -332,7 +339,8 @@ def _run(plan: Plan, running: Trials) -> SearchResult:
     running.tracker.flush()
     if ending.complete:
         running.tidy()
-    winners = best_by_strategy(settings.name, tracking_uri=plan.tracking_uri)
+    found = best_by_strategy(settings.name, tracking_uri=plan.tracking_uri)
+    winners = {strategy: replace(trial, problem=plan.problem) for strategy, trial in found.items()}
     overall = _best_of(winners)
     table = trials(settings.name, tracking_uri=plan.tracking_uri)
     running.tracker.close(

@@ -51,6 +51,9 @@ def search(
         str | None, typer.Option(metavar="SEEDS", help="Fresh seeds per tuning. Default 1, or 0.")
     ] = None,
     report: Annotated[bool, typer.Option(help="Write the page at the end.")] = True,
+    export: Annotated[
+        bool | None, typer.Option(help="Give the winner's run its MLflow model. Default: yes.", show_default=False)
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would run, with time and disk.")] = False,
 ) -> None:
     """Search the best strategy, group count and learning rate; every trial is tracked in MLflow.

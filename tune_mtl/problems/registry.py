@@ -94,6 +94,11 @@ def load_problem(
     return checked(found, f"'{problem}'", _options(found, given))
 
 
+def importable(name: str) -> bool:
+    """Return whether another process can have the problem of that name: built in, or in a module of its own."""
+    return name in problems or (":" in name and not name.startswith("__main__:"))
+
+
 def _options(problem: Any, config: Mapping[str, Any]) -> dict[str, Any]:
     """What a config says to the class or function that makes the problem."""
     own = getattr(problem, "own_options", ()) if isinstance(problem, type) else ()

@@ -7,7 +7,7 @@ from typing import Any
 
 from tune_mtl.report.evidence import Evidence
 
-_PRIVATE = ("problem", "name", "address", "storage", "tracking_uri", "report", "grown")
+_PRIVATE = ("problem", "name", "address", "storage", "tracking_uri", "report", "export", "grown")
 """What a command for others leaves out: places, and what may hold a password; the problem is said first."""
 
 _DEFAULTS: dict[str, Any] = {

@@ -55,6 +55,7 @@ class Settings(Options):
     warm_start: str | None = None
     confirm: Annotated[int, Field(ge=0, le=1000)] = 0
     report: bool = True
+    export: bool = True
 
     def public(self) -> dict[str, Any]:
         """As JSON, to be kept and shown: addresses without the names and passwords that they may hold."""

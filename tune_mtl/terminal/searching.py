@@ -115,7 +115,15 @@ def show_best(name: str, best: "BestTrial") -> None:
     ]
     rows += [(key, number(value)) for key, value in best.metrics.items() if key.startswith("path/best_")]
     table(("at the best epoch", "value"), rows)
-    screen.print(f"repeat it exactly:\n  {best.train_command()}", soft_wrap=True)
+    command = best.train_command()
+    if command is not None:
+        screen.print(f"repeat it exactly:\n  {command}", soft_wrap=True)
+    else:
+        screen.print(
+            f"no command repeats it: problem '{best.config['problem']}' was given as an object, which only its own"
+            f" program has. There: tune_mtl.train(problem, tune_mtl.best({name!r}).config)",
+            soft_wrap=True,
+        )
 
 
 def show_searches(tracking_uri: str | None) -> None:

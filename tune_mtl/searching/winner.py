@@ -1,0 +1,35 @@
+"""The winner's run gets its MLflow model at the end of a search, without asking."""
+
+import logging
+import os
+from dataclasses import replace
+
+from tune_mtl.best import best
+from tune_mtl.core.errors import UserError
+from tune_mtl.exporting.run_model import model_of
+from tune_mtl.searching.plan import Plan
+
+logger = logging.getLogger(__name__)
+
+SWITCH = "TUNE_MTL_EXPORT"
+"""Set to 0, no search exports its winner unless it is told to."""
+
+
+def exports_by_default() -> bool:
+    """Return whether a search that does not say otherwise exports its winner."""
+    return os.environ.get(SWITCH, "1") != "0"
+
+
+def keep_model(plan: Plan) -> None:
+    """Put the network of the best trial into its run, once; whatever goes wrong with it, the search is done."""
+    name = plan.settings.name
+    if not plan.settings.export:
+        return
+    try:
+        winner = best(name, tracking_uri=plan.tracking_uri)
+        if model_of(winner.client, winner.run_id) is None:
+            replace(winner, problem=plan.problem).export(to="mlflow")
+    except UserError as error:
+        logger.warning("the winner's run has no MLflow model: %s", error)
+    except Exception:
+        logger.exception("the winner's run has no MLflow model; try tune-mtl export %s --to mlflow", name)
