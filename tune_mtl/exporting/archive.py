@@ -2,20 +2,21 @@
 
 import logging
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
+from functools import partial
+from io import StringIO
 from pathlib import Path
-from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.export import Dim, ExportedProgram
 
 from tune_mtl.core.errors import UserError
 from tune_mtl.core.nested import Nested, map_tensors, row_count
 from tune_mtl.core.seeds import isolated
-from tune_mtl.exporting.compare import Flat, check_predictions, flat
+from tune_mtl.exporting.compare import check_predictions, predicted
 from tune_mtl.exporting.sample import first_rows
 
 
@@ -90,17 +91,7 @@ def check_archive(model: nn.Module, archive: Archive, path: Path, what: str = "t
     """Load the file back and return how far its predictions are off; see :func:`check_predictions`."""
     with quiet():
         loaded = torch.export.load(path).module()
-    return check_predictions(model, running(loaded), archive.checked, what)
-
-
-def running(module: Callable[[Nested], Any]) -> Callable[[Nested], Flat]:
-    """Return a function from inputs to predictions by name."""
-
-    def predict(inputs: Nested) -> dict[str, Tensor]:
-        with torch.no_grad():
-            return flat(module(inputs))
-
-    return predict
+    return check_predictions(model, partial(predicted, loaded), archive.checked, what)
 
 
 @contextmanager
@@ -111,7 +102,7 @@ def quiet() -> Iterator[None]:
     for logger in loggers:
         logger.setLevel(logging.ERROR)
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), redirect_stdout(StringIO()), redirect_stderr(StringIO()):
             warnings.simplefilter("ignore")
             yield
     finally:

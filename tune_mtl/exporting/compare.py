@@ -24,6 +24,12 @@ def flat(predictions: Mapping[str, Nested]) -> dict[str, Tensor]:
     return found
 
 
+def predicted(network: Callable[[Nested], Mapping[str, Nested]], inputs: Nested) -> dict[str, Tensor]:
+    """Return what a network predicts, by name."""
+    with torch.no_grad():
+        return flat(network(inputs))
+
+
 def check_predictions(model: nn.Module, predict: Callable[[Nested], Flat], inputs: Nested, what: str) -> float:
     """Return how far ``predict`` is off what ``model`` predicts, on batches of several sizes; 0 is bit for bit.
 
@@ -32,8 +38,7 @@ def check_predictions(model: nn.Module, predict: Callable[[Nested], Flat], input
     """
     furthest = 0.0
     for batch in batches_of(inputs):
-        with torch.no_grad():
-            expected = flat(model(batch))
+        expected = predicted(model, batch)
         got = predict(batch)
         if list(got) != list(expected):
             raise UserError(f"{what} predicts {', '.join(got)}, the network {', '.join(expected)}: nothing was kept.")
@@ -62,8 +67,3 @@ def difference(expected: Tensor, got: Tensor) -> float:
     scale = max(1.0, float(finite.abs().max())) if finite.numel() else 1.0
     off = (wide - other).abs()[~same] / scale
     return math.inf if bool(off.isnan().any()) else float(off.max())
-
-
-def agreement(off: float) -> str:
-    """Say how well predictions agree."""
-    return "bit for bit" if off == 0 else f"within {off:.1g}"

@@ -91,6 +91,8 @@ def _check_place(path: Path) -> None:
     try:
         if path.exists() or path.is_symlink():
             raise UserError(f"{path} exists already: remove it, or give another --out.")
+        if path.parent.exists() and not path.parent.is_dir():
+            raise UserError(f"{path} cannot be written: {path.parent} is no folder. Give another --out.")
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(f"{path} cannot be written: {error.strerror}. Give another --out.") from None
@@ -120,14 +122,14 @@ def deliver(
     Raises:
         UserError: if it cannot be exported, or does not predict what the network does.
     """
-    import torch
     from mlflow.exceptions import MlflowException
 
     from tune_mtl.exporting.archive import check_archive, make_archive, save_archive
-    from tune_mtl.exporting.compare import flat
+    from tune_mtl.exporting.compare import predicted
     from tune_mtl.exporting.sample import named_tensors
 
     archive, version = make_archive(network, inputs), None
+    outputs = list(predicted(network, archive.example))
     if order.to == "mlflow":
         try:
             off = _in_run(order, network, archive, run_id, tracking_uri)
@@ -145,15 +147,14 @@ def deliver(
             lambda path: check_archive(network, archive, path),
         )
     else:
-        from tune_mtl.exporting.onnx_file import check_onnx, save_onnx
+        from tune_mtl.exporting.onnx_file import check_onnx, output_names, save_onnx
 
+        outputs = output_names(network, archive)
         off = _put(
             order.out,
             lambda path: save_onnx(network, archive, path),
             lambda path: check_onnx(network, archive, path),
         )
-    with torch.no_grad():
-        outputs = flat(network(archive.example))
     return Exported(
         to=order.to,
         uri=f"runs:/{run_id}/model" if order.to == "mlflow" else None,

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from tune_mtl.core.nested import Nested
 from tune_mtl.exporting.archive import Archive, save_archive
-from tune_mtl.exporting.compare import flat
+from tune_mtl.exporting.compare import predicted
 from tune_mtl.exporting.sample import named_tensors
 
 if TYPE_CHECKING:
@@ -62,8 +62,7 @@ def signature_of(network: nn.Module, archive: Archive) -> "ModelSignature":
     """Return the names, types and shapes of inputs and predictions; -1 is the number of samples."""
     from mlflow.models import ModelSignature
 
-    with torch.no_grad():
-        predictions = flat(network(archive.example))
+    predictions = predicted(network, archive.example)
     inputs = named_tensors(archive.example)
     alone = isinstance(archive.example, Tensor)
     return ModelSignature(
@@ -86,15 +85,9 @@ def _write_example(folder: Path, example: Nested) -> dict[str, str]:
     """Write the example as MLflow keeps arrays; returns what ``MLmodel`` says of it."""
     named = named_tensors(example)
     content = example.tolist() if isinstance(example, Tensor) else {key: each.tolist() for key, each in named.items()}
-    text = json.dumps({"inputs": content})
-    (folder / _EXAMPLE).write_text(text)
-    (folder / f"serving_{_EXAMPLE}").write_text(text)
-    return {
-        "artifact_path": _EXAMPLE,
-        "serving_input_path": f"serving_{_EXAMPLE}",
-        "type": "ndarray",
-        "format": "tf-serving",
-    }
+    (folder / _EXAMPLE).write_text(json.dumps(content))
+    (folder / f"serving_{_EXAMPLE}").write_text(json.dumps({"inputs": content}))
+    return {"artifact_path": _EXAMPLE, "serving_input_path": f"serving_{_EXAMPLE}", "type": "ndarray"}
 
 
 def _write_requirements(folder: Path) -> None:

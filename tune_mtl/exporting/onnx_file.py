@@ -12,9 +12,10 @@ from torch import Tensor, nn
 from tune_mtl.core.errors import UserError
 from tune_mtl.core.nested import Nested
 from tune_mtl.exporting.archive import Archive, quiet
-from tune_mtl.exporting.compare import Flat, check_predictions, flat
+from tune_mtl.exporting.compare import Flat, check_predictions, predicted
 from tune_mtl.exporting.sample import named_tensors
 
+_PREDICTION = "_prediction"
 _PACKAGES = ("onnx", "onnxscript", "onnxruntime")
 
 
@@ -30,13 +31,11 @@ def require_onnx() -> None:
 
 
 def save_onnx(network: nn.Module, archive: Archive, path: Path) -> None:
-    """Write one file; inputs and outputs have the names of :func:`named_tensors` and :func:`flat`.
+    """Write one file; inputs have the names of :func:`named_tensors`, outputs those of :func:`output_names`.
 
     Raises:
         UserError: if an operation of the network has no ONNX counterpart; with torch's reason.
     """
-    with torch.no_grad():
-        outputs = list(flat(network(archive.example)))
     try:
         with quiet():
             torch.onnx.export(
@@ -44,7 +43,7 @@ def save_onnx(network: nn.Module, archive: Archive, path: Path) -> None:
                 (archive.example,),
                 path,
                 input_names=list(named_tensors(archive.example)),
-                output_names=outputs,
+                output_names=output_names(network, archive),
                 dynamo=True,
                 external_data=False,
                 verbose=False,
@@ -52,6 +51,13 @@ def save_onnx(network: nn.Module, archive: Archive, path: Path) -> None:
     except Exception as error:  # whatever its converter trips over in a network of anyone's
         said = str(error).strip().splitlines() or [type(error).__name__]
         raise UserError(f"ONNX cannot hold this network: {said[0]}") from error
+
+
+def output_names(network: nn.Module, archive: Archive) -> list[str]:
+    """Return the names of the outputs: the tasks; ``TASK_prediction`` where an input has that name already."""
+    taken = named_tensors(archive.example)
+    tasks = predicted(network, archive.example)
+    return [f"{name}{_PREDICTION}" if name in taken else name for name in tasks]
 
 
 def check_onnx(network: nn.Module, archive: Archive, path: Path) -> float:
@@ -63,11 +69,13 @@ def runner(path: Path) -> Callable[[Nested], Flat]:
     """Return a function from inputs to predictions by name, by onnxruntime on the CPU."""
     runtime: Any = importlib.import_module("onnxruntime")
     session = runtime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    taken = {entry.name for entry in session.get_inputs()}  # an input that nothing uses may be left out
     names = [output.name for output in session.get_outputs()]
 
     def predict(inputs: Nested) -> dict[str, Tensor]:
-        taken = {entry.name for entry in session.get_inputs()}  # an input that nothing uses may be left out
-        fed = {name: tensor.numpy() for name, tensor in named_tensors(inputs).items() if name in taken}
-        return {name: torch.from_numpy(array) for name, array in zip(names, session.run(None, fed), strict=True)}
+        named = named_tensors(inputs)
+        found = session.run(None, {name: tensor.numpy() for name, tensor in named.items() if name in taken})
+        tasks = [stem if (stem := name.removesuffix(_PREDICTION)) in named else name for name in names]
+        return {task: torch.from_numpy(array) for task, array in zip(tasks, found, strict=True)}
 
     return predict

@@ -3,14 +3,15 @@
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torch import nn
 
 from tune_mtl.core.errors import UserError
-from tune_mtl.exporting.archive import Archive, quiet, running
-from tune_mtl.exporting.compare import check_predictions
+from tune_mtl.exporting.archive import Archive, quiet
+from tune_mtl.exporting.compare import check_predictions, predicted
 from tune_mtl.exporting.mlflow_folder import write_folder
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ def check_folder(folder: Path, network: nn.Module, archive: Archive) -> float:
 
     with quiet():
         loaded = load_model(str(folder))  # type: ignore[no-untyped-call]
-    return check_predictions(network, running(loaded), archive.checked, "the MLflow model")
+    return check_predictions(network, partial(predicted, loaded), archive.checked, "the MLflow model")
 
 
 def register(of: "MlflowClient", uri: str, run_id: str, name: str) -> str:
