@@ -35,6 +35,12 @@ class Choice:
         """One of them."""
         return self.values[0] if len(self.values) == 1 else trial.suggest_categorical(name, self.values)
 
+    def to_ray(self) -> Any:
+        """As Ray Tune has it: a choice; a single value is itself."""
+        from ray import tune
+
+        return self.values[0] if len(self.values) == 1 else tune.choice(list(self.values))
+
 
 @dataclass(frozen=True)
 class Range:
@@ -60,6 +66,12 @@ class Range:
         """Uniform."""
         return trial.suggest_float(name, self.low, self.high)
 
+    def to_ray(self) -> Any:
+        """As Ray Tune has it."""
+        from ray import tune
+
+        return tune.uniform(self.low, self.high)
+
 
 @dataclass(frozen=True)
 class LogRange(Range):
@@ -81,6 +93,12 @@ class LogRange(Range):
     def suggest(self, trial: "Trial", name: str) -> float:
         """Log-uniform."""
         return trial.suggest_float(name, self.low, self.high, log=True)
+
+    def to_ray(self) -> Any:
+        """As Ray Tune has it."""
+        from ray import tune
+
+        return tune.loguniform(self.low, self.high)
 
 
 @dataclass(frozen=True)
@@ -105,6 +123,12 @@ class IntRange:
     def suggest(self, trial: "Trial", name: str) -> int:
         """Uniform."""
         return trial.suggest_int(name, self.low, self.high)
+
+    def to_ray(self) -> Any:
+        """As Ray Tune has it, whose upper end is left out."""
+        from ray import tune
+
+        return tune.randint(self.low, self.high + 1)
 
 
 Dimension: TypeAlias = Choice | Range | LogRange | IntRange
@@ -156,6 +180,18 @@ class Space:
         """One config of ``strategy``, as Optuna suggests it."""
         chosen = {name: dimension.suggest(trial, name) for name, dimension in self.of(strategy).items()}
         return folded({"strategy": strategy, **chosen, "seed": self.seeds[0]})
+
+    def to_ray(self, strategy: str) -> dict[str, Any]:
+        """The dimensions of ``strategy`` as Ray Tune's own, for ``tune.Tuner(..., param_space=...)``.
+
+        Strategy and first seed are in it; the problem is not.
+
+        Raises:
+            UserError: for an unknown strategy.
+        """
+        strategy_info(strategy)
+        drawn = {name: dimension.to_ray() for name, dimension in self.of(strategy).items()}
+        return folded({"strategy": strategy, **drawn, "seed": self.seeds[0]})
 
     def values(self, config: Mapping[str, Any]) -> dict[str, Any]:
         """What ``config`` has in each dimension of its strategy."""

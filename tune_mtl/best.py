@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tune_mtl.core.callable_module import make_callable
 from tune_mtl.core.errors import UserError, did_you_mean
+from tune_mtl.core.html import paragraph, table
 from tune_mtl.core.objective import Objective
 from tune_mtl.core.secrets import without_secrets
 from tune_mtl.problems.registry import importable
@@ -126,6 +127,13 @@ class BestTrial:
         told = {"search": self.search, "trial": self.trial_id, "run": self.run_id, "config": self.config}
         inputs = sample_inputs(loaded)
         return deliver(order, network, inputs, run_id=self.run_id, tracking_uri=self.tracking_uri, told=told)
+
+    def _repr_html_(self) -> str:
+        headline = paragraph(f"trial {self.trial_id} of search '{self.search}' ({self.outcome})")
+        shown = {"strategy", "lr", "groups", "seed", "epochs", *self.searched}
+        config = [(key, value) for key, value in self.config.items() if key in shown]
+        values = [(key, value) for key, value in self.metrics.items() if key.startswith("best/")]
+        return headline + table(("config", "value"), config) + table(("at the best epoch", "value"), values)
 
     def _problem(self, given: "Problem | None") -> "Problem":
         """The problem that was given now, or with the search, or that its name imports."""

@@ -15,6 +15,7 @@ from tune_mtl.core.errors import UserError
 from tune_mtl.core.options import build
 from tune_mtl.core.problem import Problem
 from tune_mtl.problems.registry import load_problem
+from tune_mtl.report.cell import search_cell
 from tune_mtl.report.verdict import verdict
 from tune_mtl.report.write import Report, write_report
 from tune_mtl.searching.alone import alone_in
@@ -79,6 +80,9 @@ class SearchResult:
     def verdict(self) -> dict[str, Any]:
         """What the search tells about its strategies, for programs; see :func:`tune_mtl.verdict`."""
         return verdict(self.name, tracking_uri=self.tracking_uri)
+
+    def _repr_html_(self) -> str:
+        return search_cell(self.name, self.best_by_strategy, self.counts, self.report, complete=self.complete)
 
 
 def plan_search(problem: str | Problem, **options: Any) -> Plan:

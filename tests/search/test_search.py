@@ -11,19 +11,26 @@ import time
 import zipfile
 from pathlib import Path
 
+import mlflow.pytorch
 import pytest
 import ray
+import torch
 from mlflow import MlflowClient
-from ray import cloudpickle
+from ray import cloudpickle, tune
 
 import tune_mtl
+from search_spaces import find_space
 from tests.search.processes import SLOW_PROBLEM, fresh_environment, reported
 from tests.search.records import check_records
 from tests.test_cli import tune_mtl as command
 from tests.toys import toy_problem
 from tests.training.trainers import timeless
+from trainables import IOTrainable
 from tune_mtl import UserError
 from tune_mtl.cli import main
+from tune_mtl.exporting.run_model import model_of
+from tune_mtl.problems.registry import load_problem
+from tune_mtl.searching.settings import Settings
 from tune_mtl.tracking import names
 
 PROBLEM = "tests.trainables.fixtures:problem"
@@ -54,7 +61,14 @@ def searched(module_home, local_ray):
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("TUNE_MTL_HOME", str(module_home))
         return tune_mtl.search(
-            PROBLEM, name="main", samples=9, lr="1e-3:1e4", fixed={"optimizer": "sgd"}, seed=3, report=False
+            PROBLEM,
+            name="main",
+            samples=9,
+            lr="1e-3:1e4",
+            fixed={"optimizer": "sgd"},
+            seed=3,
+            report=False,
+            export=True,
         )
 
 
@@ -85,6 +99,34 @@ def test_a_search_tracks_every_trial_once(searched):
             for metric in ("best/epoch", "best/val/loss", "path/best_total", "path/best_shortest", "path/best_ratio"):
                 assert metric in run.data.metrics
             assert not any(metric.startswith("test/") for metric in run.data.metrics)
+
+
+def test_the_winners_run_has_its_mlflow_model_without_asking(searched):
+    best = searched.best
+    model = model_of(best.client, best.run_id)
+    network = mlflow.pytorch.load_model(model.artifact_location.removeprefix("file://"))
+    inputs = load_problem(PROBLEM).data("test").batch(torch.arange(9)).inputs
+    with torch.no_grad():
+        expected, got = best.load_model()(inputs), network(inputs)
+    assert all(torch.equal(expected[task], got[task]) for task in expected)
+    others = {trial.run_id for trial in searched.best_by_strategy.values()} - {best.run_id}
+    assert others
+    assert all(model_of(best.client, run_id) is None for run_id in others)
+    assert Settings(problem="p", name="n").export  # by default; the tests turn it off
+    assert "<table>" in searched._repr_html_()
+
+
+def test_a_stock_tuner_runs_the_trainables(tmp_path):
+    space = find_space(load_problem(PROBLEM), "wide").to_ray("io")
+    tuner = tune.Tuner(
+        IOTrainable,
+        param_space={**space, "problem": PROBLEM, "lr": tune.loguniform(1e-3, 1e-2), "epochs": 2},
+        tune_config=tune.TuneConfig(metric="val/loss", mode="min", num_samples=1),
+        run_config=tune.RunConfig(name="stock", storage_path=str(tmp_path), verbose=0),
+    )
+    found = tuner.fit().get_best_result()
+    assert found.metrics["outcome"] == "completed"
+    assert found.config["groups"] in (2, 3)
 
 
 def test_every_strategy_got_the_same_number_and_diverged_ones_are_no_winners(searched):

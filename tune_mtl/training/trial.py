@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from tune_mtl.core.errors import UserError
+from tune_mtl.core.html import paragraph, table
 from tune_mtl.core.model import MultiTaskModel
 from tune_mtl.core.problem import Problem
 from tune_mtl.core.seeds import isolated
@@ -64,6 +65,10 @@ class TrialResult:
         if weights is None:
             raise UserError(f"this trial {self.outcome} before its first evaluation: there are no best weights.")
         return build_model(self.problem, resolve(self.problem, self.config, self.config["problem"]), weights)
+
+    def _repr_html_(self) -> str:
+        headline = f"{self.config['strategy']} at lr {self.config['lr']:g} on {self.config['problem']}: {self.outcome}"
+        return paragraph(headline, bold=True) + table(("metric", "value"), self.metrics.items())
 
 
 def build_model(problem: Problem, config: Config, weights: Mapping[str, torch.Tensor]) -> MultiTaskModel:
