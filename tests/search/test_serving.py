@@ -60,7 +60,7 @@ def ui(monkeypatch, *words: str) -> int:
 def fake_server(monkeypatch):
     """A server that answers at once and has a child of its own; gives the port."""
     command = [sys.executable, "-c", STUBBORN]
-    monkeypatch.setattr(serving, "_command", lambda host, port, uri: [*command, str(port)])
+    monkeypatch.setattr(serving, "_command", lambda _, port, __: [*command, str(port)])
     return free_port()
 
 

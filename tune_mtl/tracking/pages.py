@@ -40,7 +40,7 @@ def prepare_pages(of: "MlflowClient", name: str, parent: "Run") -> Pages:
     experiment = parent.info.experiment_id
     objective, winners = _objective(parent), _winners(parent)
     condition = f"tags.`{names.SEARCH}` = '{name}' and tags.`{names.KIND}` = 'trial'"
-    some = [of.get_run(winners[0])] if winners else of.search_runs([experiment], condition, max_results=10)
+    some = list(map(of.get_run, winners[:10])) or of.search_runs([experiment], condition, max_results=10)
     params = dict.fromkeys(key for run in some for key in run.data.params)
     metrics = {key for run in some for key in run.data.metrics}
     views.keep_view(of, experiment, name, objective, params or ("strategy", "lr", "groups"), metrics)

@@ -24,7 +24,6 @@ _CLASSIC = "workflowType=machine_learning"
 """Without it MLflow opens its pages for language models, which show none of this."""
 _FIRST = ("strategy", "lr", "groups")
 _MOST_COLUMNS = 12
-_WIDTHS = {f"tags.`{names.OUTCOME}`": 130}
 _NO_PREFIX = "Model metrics"
 """What MLflow calls the group of metrics without a slash."""
 _MANY_TASKS = 8
@@ -99,7 +98,7 @@ def trials_view(
         "orderByAsc": objective.mode == "min",
         "selectedColumns": columns,
         "columnOrder": columns,
-        "columnWidths": {column: _WIDTHS.get(column, 110) for column in columns},
+        "columnWidths": {column: 140 if column in columns[:2] else 105 for column in columns},
         **_charts(objective, searched, metrics),
     }
 
