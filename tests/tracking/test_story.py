@@ -59,7 +59,9 @@ def test_a_point_delivered_twice_is_there_once(uri):  # noqa: F811
     again.describe(["io is best.", "By far."])
     run = client(uri).get_run(parent)
     assert run.data.params == {"problem": "toy", "space": "wide"}
-    assert run.data.tags[names.NOTE].startswith("**io is best.**\n\nBy far.\n\nLook at: [trials, best first](#/")
+    note = run.data.tags[names.NOTE]
+    assert note.startswith("**io is best.**\n\nLook at: [trials, best first](#/")
+    assert "\n\nBy far.\n\n" in note
 
 
 def test_a_trial_says_how_it_ended_and_shows_its_objective_first(uri):  # noqa: F811

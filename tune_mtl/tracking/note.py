@@ -41,10 +41,11 @@ def search_note(
     first, *others = (line[:_LONGEST] for line in answer)
     while sum(map(len, others)) > _LONGEST:
         others.pop()
-    lines = [f"**{first}**", *others, "Look at: " + " · ".join(look) + "."]
+    lines = [f"**{first}**", "Look at: " + " · ".join(look) + "."]
     if report is not None:
         page = views.run_address(experiment, run_id, "artifacts/report/index.html")
         lines.append(f"[The whole report]({page}) is also the file `{report}`.")
+    lines += others
     less = "less" if objective.mode == "min" else "more"
     lines.append(
         f"How to read: trials are judged by `{objective.metric}` ({less} is better) on validation data;"
