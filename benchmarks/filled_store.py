@@ -76,7 +76,7 @@ class FilledStore:
     def _tag(self, run: str, tags: Mapping[str, str]) -> None:
         self._rows[SqlTag] += [{"key": key, "value": value, "run_uuid": run} for key, value in tags.items()]
 
-    def _log(self, trial: str, epoch: int, values: Mapping[str, float], at: int, last: bool = False) -> None:  # noqa: ARG002
+    def _log(self, trial: str, epoch: int, values: Mapping[str, float], at: int, **_: Any) -> None:
         run = self._open[trial]["run_uuid"]
         rows = {
             key: {"key": key, "value": value, "timestamp": at, "step": epoch, "is_nan": False, "run_uuid": run}

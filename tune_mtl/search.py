@@ -32,6 +32,7 @@ from tune_mtl.searching.running import Trials, make_tracker
 from tune_mtl.searching.screen import Screen
 from tune_mtl.searching.settings import Settings
 from tune_mtl.searching.suggest import FairSearcher
+from tune_mtl.searching.telling import asked_params, at_end, at_start
 from tune_mtl.searching.warm import learn_from
 from tune_mtl.searching.winner import exports_by_default, keep_model
 from tune_mtl.tracking import names
@@ -338,7 +339,8 @@ def _run(plan: Plan, running: Trials) -> SearchResult:
     ranked_by = names.BY_MEAN if settings.algorithm == "grid" else names.BY_TRIAL
     parent_tags = {names.OBJECTIVE: str(plan.objective), names.RANKED_BY: ranked_by, names.PROBLEM: settings.problem}
     files = {names.SETTINGS_FILE: settings.public(), names.FACTS_FILE: problem_facts(plan)}
-    running.tracker.open(parent_tags, files)
+    running.tracker.open(parent_tags, files, asked_params(plan))
+    running.tracker.describe(at_start(plan))
     ending = running.run()
     running.tracker.flush()
     if ending.complete:
@@ -353,6 +355,7 @@ def _run(plan: Plan, running: Trials) -> SearchResult:
         table=table,
         best=None if overall is None else overall.config,
     )
+    running.tracker.describe(at_end(plan, winners, complete=ending.complete))
     ending.raise_failure()
     return SearchResult(
         name=settings.name,

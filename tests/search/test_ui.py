@@ -1,111 +1,87 @@
-"""The MLflow UI shows what people come for: runs, parameters and metrics, side by side."""
+"""The MLflow UI, as a newcomer finds it: every page is reached by an address that ``tune-mtl ui`` prints."""
 
-import os
 import re
-import shutil
-import socket
+import signal
 import subprocess
 import sys
 import time
-import urllib.request
-from pathlib import Path
-from urllib.parse import quote
 
+import psutil
 import pytest
 
 import tune_mtl
 from tests.browser import needs_chromium, opened
 from tests.search.records import check_records
-from tune_mtl.tracking import names
-from tune_mtl.tracking.names import best_metric
+from tests.tracking.postgres import free_port
 
 pytestmark = [pytest.mark.slow, needs_chromium]
-KEEP = os.environ.get("TUNE_MTL_SCREENSHOTS")
 
 
 @pytest.fixture(scope="module")
-def store(tmp_path_factory):
-    """A search's store, served by ``tune-mtl ui``: (address, search's name)."""
-    home = tmp_path_factory.mktemp("ui-home")
-    given = os.environ.get("TUNE_MTL_SCREENSHOT_HOME")
-    if given:
-        shutil.copytree(given, home, dirs_exist_ok=True)
-    patched = pytest.MonkeyPatch()
-    patched.setenv("TUNE_MTL_HOME", str(home))
-    if not given:
+def printed(tmp_path_factory):
+    """The addresses that ``tune-mtl ui`` prints for a search, by title, while it serves them.
+
+    At the end it is asked to stop, and no process of its own may stay behind.
+    """
+    folder = tmp_path_factory.mktemp("ui")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("TUNE_MTL_HOME", str(folder / "home"))
+        patched.delenv("MLFLOW_TRACKING_URI", raising=False)
         tune_mtl.search("tests.trainables.fixtures:problem", name="shown", samples=3, max_epochs=2)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    server = subprocess.Popen(
-        [sys.executable, "-m", "tune_mtl.cli", "ui", "--port", str(port)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    address = f"http://127.0.0.1:{port}"
-    for _ in range(240):
+        output = folder / "printed.txt"
+        with output.open("w") as file:
+            command = [sys.executable, "-m", "tune_mtl.cli", "ui", "--port", str(free_port())]
+            server = subprocess.Popen(command, stdout=file, stderr=subprocess.DEVNULL, start_new_session=True)
         try:
-            urllib.request.urlopen(f"{address}/health", timeout=1)
-            break
-        except OSError:
-            time.sleep(0.5)
-    yield address
-    os.killpg(server.pid, 15)
-    server.wait(30)
-    patched.undo()
+            for _ in range(480):
+                if "Ctrl-C ends it" in output.read_text():
+                    break
+                assert server.poll() is None
+                time.sleep(0.5)
+            found = re.findall(r"^  (\S.*?)  +(http\S+)$", output.read_text(), re.MULTILINE)
+            yield dict(found)
+        finally:
+            started = psutil.Process(server.pid).children(recursive=True)
+            server.send_signal(signal.SIGTERM)
+            assert server.wait(60) == 143
+        _, alive = psutil.wait_procs(started, timeout=10)
+        assert started
+        assert not alive
 
 
-def the_search():
-    from tune_mtl.searching.manage import summaries
-
-    (found,) = summaries()
-    parent, children = check_records(found.name, trials=sum(found.counts.values()))
-    return parent, children
-
-
-def keep(page, name):
-    if KEEP:
-        Path(KEEP).mkdir(parents=True, exist_ok=True)
-        page.screenshot(path=str(Path(KEEP) / name))
-
-
-def test_the_table_of_runs_shows_parameters_and_metrics(store):
-    parent, children = the_search()
-    metric = best_metric(parent.data.tags[names.OBJECTIVE].partition(":")[0])
-    trials = quote(f"tags.`{names.KIND}` = 'trial'")
-    order = quote(f"metrics.`{metric}`")
-    experiment = f"{store}/#/experiments/{parent.info.experiment_id}"
-    with opened(f"{experiment}/runs?searchFilter={trials}&orderByKey={order}&orderByAsc=true") as page:
-        for run in children:
-            page.wait_for_selector(f"text={run.info.run_name}", state="attached", timeout=60_000)
-        page.get_by_text("Columns", exact=True).first.click()
-        for column in ("Dataset", "Source", "Models", metric, "path/best_total", "strategy", "lr", "groups"):
-            page.get_by_text(column, exact=True).last.click()
-        page.keyboard.press("Escape")
-        page.get_by_label("Close").last.click()
+def text_of(address: str, *awaited: str) -> str:
+    """What a page shows once it shows all that is ``awaited``."""
+    with opened(address, width=1900) as page:
+        for words in awaited:
+            page.wait_for_selector(f"text={words}", state="attached", timeout=60_000)
         page.wait_for_timeout(1500)
-        keep(page, "mlflow-runs.png")
-        text = page.inner_text("body")
-    best = tune_mtl.best(parent.data.tags[names.SEARCH])
-    assert re.search(rf"{best.trial_id} {best.config['strategy']}", text)
-    for column in (metric, "strategy", "lr"):
-        assert column in text
-    assert str(round(best.config["lr"], 5))[:6] in text
-    assert f"{best.value:.3f}"[:5] in text
+        return page.inner_text("body")
 
 
-def test_trials_can_be_compared(store):
-    parent, children = the_search()
-    chosen = children[:4]
-    ids = ",".join(f"%22{run.info.run_id}%22" for run in chosen)
-    with opened(f"{store}/#/compare-runs?runs=[{ids}]&experiments=[%22{parent.info.experiment_id}%22]") as page:
-        page.wait_for_selector("text=Comparing", timeout=60_000)
-        for run in chosen:
-            page.wait_for_selector(f"text={run.info.run_name}", state="attached", timeout=60_000)
-        page.get_by_label("Close").last.click()
-        page.wait_for_timeout(1500)
-        keep(page, "mlflow-compare.png")
-        text = page.inner_text("body")
-    for word in ("strategy", "lr", "best/val", *(run.data.params["strategy"] for run in chosen)):
-        assert word in text
+def test_the_trials_are_there_sorted_with_their_outcome(printed):
+    _, children = check_records("shown", trials=3)
+    by_value = sorted(children, key=lambda run: run.data.metrics["best/val/loss"])
+    labels = [run.info.run_name for run in by_value]
+    text = text_of(printed["trials, best first"], *labels)
+    assert sorted(labels, key=text.index) == labels
+    for words in ("best/val/loss", "strategy", "lr", *(run.data.tags["tune_mtl.outcome"] for run in children)):
+        assert words in text
+
+
+def test_the_charts_show_the_objective_first_and_fold_the_rest(printed):
+    text = text_of(printed["their charts"], "The search")
+    charts = text[text.index("The search") :]
+    assert charts.index("val/loss") < charts.index("best/val")
+
+
+def test_the_winners_are_side_by_side(printed):
+    chosen = tune_mtl.best("shown")
+    text = text_of(printed["the best of each strategy"], "Comparing", chosen.run_id)
+    assert "strategy" in text
+
+
+def test_the_search_says_what_it_found_and_how_it_went(printed):
+    text = text_of(printed["the answer, how it went"], "best_so_far/")
+    headline = tune_mtl.report("shown").answers["shown"].headline
+    for words in (headline, "The whole report", "How to read", "search/trials_ended", "objective"):
+        assert words in text

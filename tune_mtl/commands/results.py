@@ -77,11 +77,17 @@ def rm(
 
 
 def ui(
+    name: Annotated[str | None, typer.Argument(help="Of a search. Default: the newest ones.")] = None,
+    open_: Annotated[bool, typer.Option("--open", help="Open the first address in a browser.")] = False,
     port: Annotated[int, typer.Option(help="On this machine.")] = 5000,
     host: Annotated[str, typer.Option(help="Who may connect; the default is this machine alone.")] = "127.0.0.1",
     tracking_uri: Annotated[str | None, typer.Option(help="The MLflow store.")] = None,
 ) -> None:
-    """Start the MLflow UI on the store, until Ctrl-C."""
-    from tune_mtl.searching.manage import serve
+    """Start the MLflow UI on the store, until Ctrl-C, and print addresses that are ready.
 
-    raise typer.Exit(serve(host, port, tracking_uri))
+    For each search: its trials sorted by the objective, their charts, the best of each strategy side by side, and the
+    search's own run with the answer. Where the store is a server already, only the addresses are printed.
+    """
+    from tune_mtl.searching.serving import serve
+
+    raise typer.Exit(serve(host, port, tracking_uri, search=name, browse=open_))

@@ -13,6 +13,7 @@ from tune_mtl.report.command import search_command
 from tune_mtl.report.evidence import Evidence
 from tune_mtl.report.results import Results
 from tune_mtl.report.tables import Table
+from tune_mtl.tracking.pages import keep_answer
 from tune_mtl.tracking.store import check_name, report_folder
 
 if TYPE_CHECKING:
@@ -91,6 +92,10 @@ def write_report(*searches: str, out: str | Path | None = None, tracking_uri: st
         for path in written:
             place = Path(_ARTIFACTS if len(found) == 1 else _JOINT) / path.parent.relative_to(folder)
             one.evidence.client.log_artifact(one.evidence.run_id, str(path), str(place))
+    if len(found) == 1:
+        (one,), said = found, sections[0].answer
+        told = [said.headline, *said.details, *(f"- {text}" for text in said.missing)]
+        keep_answer(one.evidence.client, one.evidence.run_id, told, report=str((folder / PAGE).absolute()))
     return Report(
         folder / PAGE,
         {section.evidence.name: section.answer for section in sections},

@@ -1,9 +1,7 @@
-"""What is done with searches besides running them: listing, removing, looking at them in MLflow's UI."""
+"""What is done with searches besides running them: listing them, taking them up, removing them."""
 
 import os
 import shutil
-import subprocess
-import sys
 import tempfile
 from collections import Counter
 from contextlib import suppress
@@ -14,20 +12,13 @@ from typing import TYPE_CHECKING
 from tune_mtl.best import BestTrial, all_searches, best, find_search
 from tune_mtl.core.errors import UserError
 from tune_mtl.core.options import build
-from tune_mtl.core.secrets import had_secrets, without_secrets
+from tune_mtl.core.secrets import had_secrets
 from tune_mtl.searching.alone import alone_in
 from tune_mtl.searching.settings import Settings
 from tune_mtl.tracking import names
 from tune_mtl.tracking.runs import search_runs
-from tune_mtl.tracking.store import (
-    artifact_root,
-    check_name,
-    client,
-    reachable,
-    report_folder,
-    storage_folder,
-    tracking_uri,
-)
+from tune_mtl.tracking.store import check_name, client, reachable, report_folder, storage_folder, tracking_uri
+from tune_mtl.tracking.views import forget_view
 from tune_mtl.training.trial import read_json
 
 if TYPE_CHECKING:
@@ -133,35 +124,8 @@ def remove(name: str, given_uri: str | None = None) -> int:
     runs = [parent, *(run for kind in names.KINDS for run in search_runs(of, [parent.info.experiment_id], name, kind))]
     for run in runs:
         of.delete_run(run.info.run_id)
+    forget_view(of, parent.info.experiment_id, name)
     if folder is not None:
         shutil.rmtree(folder, ignore_errors=True)
     shutil.rmtree(report_folder(name), ignore_errors=True)
     return len(runs)
-
-
-def serve(host: str, port: int, given_uri: str | None = None) -> int:
-    """Run MLflow's server on the store until it is stopped; returns its exit code."""
-    uri = tracking_uri(given_uri)
-    if uri.startswith(("http://", "https://")):
-        raise UserError(f"{without_secrets(uri)} is a server already: open it in a browser.")
-    reachable(uri)
-    of = client(uri)
-    print_address(host, port, {e.name: e.experiment_id for e in of.search_experiments()})
-    command = [sys.executable, "-m", "mlflow", "server", "--host", host, "--port", str(port)]
-    root = artifact_root(uri)
-    if root is not None:
-        command += ["--default-artifact-root", root]
-    try:
-        address = {"MLFLOW_TRACKING_URI": uri, "MLFLOW_BACKEND_STORE_URI": uri}  # arguments are for all to see
-        return subprocess.run(command, env={**os.environ, **address}).returncode
-    except KeyboardInterrupt:
-        return 0
-
-
-def print_address(host: str, port: int, experiments: dict[str, str]) -> None:
-    """Where to look."""
-    from tune_mtl.terminal.tables import console
-
-    for name, number in experiments.items():
-        if name.startswith(names.PREFIX):
-            console().print(f"{name}: http://{host}:{port}/#/experiments/{number}", soft_wrap=True)

@@ -77,7 +77,7 @@ def show_result(result: "SearchResult") -> None:
         if result.complete and not result.confirmed:
             screen.print(f"  tune-mtl confirm {result.name}      does it hold on fresh seeds?")
         screen.print(f"  tune-mtl best {result.name}      the best config, and the command that repeats it")
-        screen.print("  tune-mtl ui      compare the trials in MLflow")
+        screen.print(f"  tune-mtl ui {result.name}      compare the trials in MLflow")
     if not result.complete:
         screen.print(f"  tune-mtl resume {result.name}      go on where it stopped")
     screen.print(f"log: {result.folder}/search.log", soft_wrap=True)
@@ -111,7 +111,9 @@ def show_best(name: str, best: "BestTrial") -> None:
         f"best of search '{name}': {describe(best)}{seeds} (trial {best.trial_id}, {best.outcome})", soft_wrap=True
     )
     rows = [
-        (key.removeprefix("best/"), number(value)) for key, value in best.metrics.items() if key.startswith("best/")
+        (key if key == "best/epoch" else key.removeprefix("best/"), number(value))
+        for key, value in best.metrics.items()
+        if key.startswith("best/")
     ]
     rows += [(key, number(value)) for key, value in best.metrics.items() if key.startswith("path/best_")]
     table(("at the best epoch", "value"), rows)

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,11 +12,13 @@ from ray.tune.experiment import Trial
 
 from trainables.base import OUTCOME, REPLICATE, TRIAL, proper
 from tune_mtl.core.errors import StoreLostError
+from tune_mtl.core.objective import Objective
 from tune_mtl.core.secrets import without_secrets
 from tune_mtl.tracking import names
 from tune_mtl.tracking.recorder import Recorder
 from tune_mtl.tracking.runs import SearchRuns
-from tune_mtl.tracking.spool import Spool
+from tune_mtl.tracking.spool import Spool, kept_records
+from tune_mtl.tracking.story import Story
 from tune_mtl.training.trial import BEST
 
 if TYPE_CHECKING:
@@ -52,7 +54,7 @@ class Tracker(Callback):
 
     def __getstate__(self) -> dict[str, Any]:
         """For a resume, which is told the store's address anew: it may hold a password."""
-        kept = {key: value for key, value in self.__dict__.items() if key not in ("_recorder", "_runs")}
+        kept = {key: value for key, value in self.__dict__.items() if key not in ("_recorder", "_runs", "_story")}
         return {**kept, "uri": "", "_delivered": []}
 
     def delivered(self) -> list[Path]:
@@ -60,10 +62,18 @@ class Tracker(Callback):
         found, self._delivered = self._delivered, []
         return found
 
-    def open(self, tags: Mapping[str, str], files: Mapping[str, Mapping[str, Any]]) -> str:
+    def open(
+        self,
+        tags: Mapping[str, str],
+        files: Mapping[str, Mapping[str, Any]],
+        params: Mapping[str, Any] | None = None,
+    ) -> str:
         """Start delivering; returns the id of the search's run. ``files``: JSON that it holds."""
         self._runs = SearchRuns(self.uri, self.problem, self.search, self.kind)
-        run_id = self._runs.open_search({**self.tags, **tags}, files)
+        run_id = self._runs.open_search({**self.tags, **tags}, files, params)
+        objective = Objective.parse(tags[names.OBJECTIVE]) if names.OBJECTIVE in tags else None
+        group = "search" if self.kind == "trial" else "confirmation"
+        self._story = Story(objective, group).read(kept_records(self.folder))
         calls: dict[str, Callable[..., None]] = {
             "open": self._runs.open_trial, "log": self._log, "note": self._runs.note, "end": self._end_trial,
         }  # fmt: skip
@@ -89,11 +99,19 @@ class Tracker(Callback):
         """End the search's run, with the table of its trials and its best config."""
         self._runs.close_search(complete=complete, tags=tags, table=table, best=best)
 
+    def describe(self, answer: Sequence[str]) -> None:
+        """Say in the description of the search's run what is known."""
+        try:
+            self._runs.describe(answer)
+        except Exception:  # words are not worth a search; what it has found is kept elsewhere
+            logger.exception("the search could not be described")
+
     def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **_: Any) -> None:  # noqa: ARG002
         """Open its run; also after a restart."""
         config = proper(trial.config)
         varied = {key: config[key] for key in self.varied if key in config}
         ordinal, replicate = trial.config[TRIAL], trial.config.get(REPLICATE, 0)
+        self._story.start(ordinal, config)
         self._recorder.submit("open", trial=ordinal, config=config, varied=varied, replicate=replicate, at=now())
 
     def on_trial_result(
@@ -108,7 +126,8 @@ class Tracker(Callback):
         ordinal, epoch, values = trial.config[TRIAL], int(result["epoch"]), names.per_epoch(result)
         stopped = bool(result.get("done")) and result.get(OUTCOME) == "running"
         if values:
-            self._recorder.submit("log", trial=ordinal, epoch=epoch, values=values, last=stopped, at=now())
+            told = self._story.reach(ordinal, epoch, values)
+            self._recorder.submit("log", trial=ordinal, epoch=epoch, values=values, last=stopped, story=told, at=now())
 
     def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **_: Any) -> None:  # noqa: ARG002
         """Outcome, best values and best weights; the resume checkpoint is not needed any more."""
@@ -130,7 +149,7 @@ class Tracker(Callback):
     def _finish(
         self, trial: Trial, outcome: str, values: Mapping[str, float], folder: Path | None, reason: str | None
     ) -> None:
-        tags = {**self.tags, **({"tune_mtl.reason": reason} if reason else {})}
+        tags = {**self.tags, **({names.REASON: reason} if reason else {})}
         self._recorder.submit(
             "end",
             trial=trial.config[TRIAL],
@@ -138,11 +157,25 @@ class Tracker(Callback):
             values=dict(values),
             tags=tags,
             folder=None if folder is None else str(folder),
+            story=self._story.end(trial.config[TRIAL]),
             at=now(),
         )
 
-    def _log(self, trial: str, epoch: int, values: Mapping[str, float], at: int, last: bool = False) -> None:  # noqa: ARG002
+    def _log(
+        self,
+        trial: str,
+        epoch: int,
+        values: Mapping[str, float],
+        at: int,
+        last: bool = False,  # noqa: ARG002
+        story: Mapping[str, Any] | None = None,
+    ) -> None:
         self._runs.log(trial, epoch, values, at)
+        self._tell(story, at)
+
+    def _tell(self, story: Mapping[str, Any] | None, at: int) -> None:
+        if story is not None:
+            self._runs.tell(story["step"], story["values"], at)
 
     def _end_trial(
         self,
@@ -152,10 +185,12 @@ class Tracker(Callback):
         tags: Mapping[str, str],
         folder: str | None,
         at: int,
+        story: Mapping[str, Any] | None = None,
     ) -> None:
         """Close the run, its best weights with it; then nothing of the trial need stay on disk."""
         files = {} if folder is None else {BEST: Path(folder) / BEST}
         self._runs.close_trial(trial, outcome, values, tags, files, at)
+        self._tell(story, at)
         if folder is not None:
             self._delivered += Path(folder).parent.glob("checkpoint_*")
 

@@ -24,6 +24,7 @@ WINNER = "tune_mtl.winner"
 PARENT = "mlflow.parentRunId"
 RUN_NAME = "mlflow.runName"
 NOTE = "mlflow.note.content"
+REASON = "tune_mtl.reason"
 
 SETTINGS_FILE = "search.json"
 """A search's settings: in its folder, and an artifact of its run."""
@@ -48,6 +49,9 @@ BY_MEAN, BY_TRIAL = "mean over seeds", "single trials"
 """What ``tune_mtl.ranked_by`` says of a search: of a grid, and of one that chooses its configs."""
 
 BEST_WEIGHTS = "best.pt"
+
+NOW, BEST_SO_FAR = "Objective/now", "Objective/best so far"
+"""The objective of a trial at each epoch, under names that come first on the page of its charts."""
 PER_EPOCH = ("train/", "val/", "path/total", "path/from_start", "updates", "seconds")
 ONCE = ("best/", "path/best_", "memory/", "test/")
 

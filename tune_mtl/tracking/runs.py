@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +10,8 @@ from mlflow.entities import Metric, Param, Run, RunTag
 
 from tune_mtl.core.objective import Objective
 from tune_mtl.tracking import names
+from tune_mtl.tracking.note import trial_note
+from tune_mtl.tracking.pages import keep_answer
 from tune_mtl.tracking.ranking import Ranking, winners_text
 from tune_mtl.tracking.store import client, experiment_id
 from tune_mtl.training.checkpoint import load
@@ -30,6 +32,8 @@ class SearchRuns:
         self._experiment = experiment_id(self._client, names.experiment_name(problem), uri)
         self._trials: dict[str, str] = {}
         self._logged: dict[str, int] = {}
+        self._best: dict[str, float | None] = {}
+        self._objectives: dict[str, Objective] = {}
         self._parent: str | None = None
         self._ranking: Ranking | None = None
         self._winners = ""
@@ -39,8 +43,16 @@ class SearchRuns:
         """The id of the experiment, for addresses."""
         return self._experiment
 
-    def open_search(self, tags: Mapping[str, str], files: Mapping[str, Mapping[str, Any]]) -> str:
-        """The parent run, made or opened again, with ``files`` (JSON) as they are now; returns its id."""
+    def open_search(
+        self,
+        tags: Mapping[str, str],
+        files: Mapping[str, Mapping[str, Any]],
+        params: Mapping[str, Any] | None = None,
+    ) -> str:
+        """The parent run, made or opened again, with ``files`` (JSON) as they are now; returns its id.
+
+        ``params`` say what the search was asked for; one that is there stays as it is.
+        """
         parents = search_runs(self._client, [self._experiment], self._search, "search")
         found = parents[0] if parents else None
         if found is None:
@@ -49,6 +61,9 @@ class SearchRuns:
         for file, content in files.items():
             self._client.log_dict(found.info.run_id, dict(content), file)
         self._parent = str(found.info.run_id)
+        new = {key: value for key, value in (params or {}).items() if key not in found.data.params}
+        if new:
+            self._client.log_batch(self._parent, params=[Param(key, _text(value)) for key, value in new.items()])
         if self._kind == "confirm":  # the search itself stays as complete as it is
             self._client.set_tag(self._parent, names.CONFIRMATION, "running")
         else:
@@ -60,6 +75,16 @@ class SearchRuns:
             self._trials[run.data.tags[names.TRIAL_ID]] = run.info.run_id
             self._rank(run.data.tags, run.info.run_id, run.data.metrics)
         return self._parent
+
+    def tell(self, step: int, values: Mapping[str, float], at: int) -> None:
+        """A point of the search's own metrics; the same point twice is there once."""
+        assert self._parent is not None
+        self._client.log_batch(self._parent, metrics=[Metric(name, values[name], at, step) for name in values])
+
+    def describe(self, answer: Sequence[str]) -> None:
+        """Say in the description of the search's run what is known, instead of what was said before."""
+        assert self._parent is not None
+        keep_answer(self._client, self._parent, answer)
 
     def answers(self) -> bool:
         """Whether the store does."""
@@ -83,7 +108,8 @@ class SearchRuns:
         if run_id is not None:
             run = self._client.get_run(run_id)
             if run.data.tags.get(names.CONFIG) == text:
-                self._trials[trial], self._logged[trial] = run_id, self._last_step(run)
+                self._trials[trial] = run_id
+                self._take_up(trial, run)
                 self._client.update_run(run_id, status="RUNNING")
                 return
             self._client.delete_run(run_id)
@@ -100,22 +126,24 @@ class SearchRuns:
         label = f"{trial} {config['strategy']}"
         if self._kind == "confirm":
             label, tags[names.ROLE] = trial, names.role_of(trial)
-        run_id = self._client.create_run(self._experiment, start_time=at, run_name=label, tags=tags).info.run_id
+        created = self._client.create_run(self._experiment, start_time=at, run_name=label, tags=tags)
+        run_id = created.info.run_id
         self._client.log_batch(run_id, params=[Param(key, _text(value)) for key, value in varied.items()])
         self._trials[trial] = run_id
-        self._logged[trial] = 0
+        self._take_up(trial, created)
 
     def log(self, trial: str, epoch: int, values: Mapping[str, float], at: int | None = None) -> None:
         """One batch for an evaluation at the time ``at`` (milliseconds); an epoch that is there is not logged again."""
         if trial not in self._logged:
-            self._logged[trial] = self._last_step(self._client.get_run(self._trials[trial]))
+            self._take_up(trial, self._client.get_run(self._trials[trial]))
         if epoch <= self._logged[trial]:
             return
         now = at or int(time.time() * 1000)
         last = sorted(
             values, key=lambda name: name.startswith(_MARKER)
         )  # what says that the epoch is there, at the end
-        metrics = [Metric(name, values[name], now, epoch) for name in last]
+        metrics = [Metric(name, value, now, epoch) for name, value in self._standing(trial, values).items()]
+        metrics += [Metric(name, values[name], now, epoch) for name in last]
         for start in range(0, len(metrics), _BATCH["metrics"]):
             self._client.log_batch(self._trials[trial], metrics=metrics[start : start + _BATCH["metrics"]])
         self._logged[trial] = epoch
@@ -139,11 +167,13 @@ class SearchRuns:
                 if path.exists():
                     load(path)  # a copy that is being written is not whole yet: the call is repeated
                     self._client.log_artifact(run_id, str(path), None if path.name == name else name)
-            everything = [RunTag(key, value) for key, value in {names.OUTCOME: outcome, **tags}.items()]
+            note = trial_note(known, outcome, {**known.data.metrics, **values}, tags.get(names.REASON))
+            said = {names.OUTCOME: outcome, names.NOTE: note, **tags}
+            everything = [RunTag(key, value) for key, value in said.items()]
             self._client.log_batch(run_id, metrics=metrics, tags=everything)
         self._rank({**known.data.tags, names.OUTCOME: outcome}, run_id, {**known.data.metrics, **values})
         self._keep_winners()
-        self._client.set_terminated(run_id, "FAILED" if outcome == "failed" else "FINISHED", now)
+        self._client.set_terminated(run_id, "FINISHED" if outcome in names.RANKED else "FAILED", now)
 
     def _rank(self, tags: Mapping[str, str], run_id: str, metrics: Mapping[str, float]) -> None:
         """Count a run that can win."""
@@ -191,6 +221,25 @@ class SearchRuns:
 
     def _children(self) -> list[Run]:
         return search_runs(self._client, [self._experiment], self._search, self._kind)
+
+    def _take_up(self, trial: str, run: Run) -> None:
+        """Go on where the run of a trial is: its last epoch, and the best value so far."""
+        config = json.loads(run.data.tags[names.CONFIG])
+        self._logged[trial] = self._last_step(run)
+        self._best[trial] = run.data.metrics.get(names.BEST_SO_FAR)
+        if "metric" in config:
+            self._objectives[trial] = Objective.parse(config["metric"])
+
+    def _standing(self, trial: str, values: Mapping[str, float]) -> dict[str, float]:
+        """Return the objective at an epoch, and the best value of it so far."""
+        objective = self._objectives.get(trial)
+        value = None if objective is None else values.get(objective.metric)
+        if objective is None or value is None:
+            return {}
+        held = self._best.get(trial)
+        best = value if held is None or objective.better(value, held) else held
+        self._best[trial] = best
+        return {names.NOW: value, names.BEST_SO_FAR: best}
 
     def _last_step(self, run: Run) -> int:
         logged = [name for name in run.data.metrics if name.startswith(_MARKER)]
