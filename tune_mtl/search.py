@@ -17,6 +17,7 @@ from tune_mtl.core.problem import Problem
 from tune_mtl.problems.registry import load_problem
 from tune_mtl.report.verdict import verdict
 from tune_mtl.report.write import Report, write_report
+from tune_mtl.searching.admission import check_address
 from tune_mtl.searching.alone import alone_in
 from tune_mtl.searching.cluster import Cluster, logged_to
 from tune_mtl.searching.cost import check_disk
@@ -170,6 +171,7 @@ def search(
         UserError: for anything that cannot be, before any trial starts.
     """
     given = {key: value for key, value in locals().items() if key != "problem"}
+    check_address(address)
     plan = plan_search(problem, **given)
     reachable(plan.tracking_uri)
     _check_unused(plan)
@@ -288,6 +290,7 @@ def _check_version(settings: Settings) -> None:
 
 
 def _go_on(settings: Settings, problem: Problem | None, *, changed: bool = False) -> SearchResult:
+    check_address(settings.address)
     plan = Plan.make(load_problem(problem or settings.problem, settings.fixed), settings)
     reachable(plan.tracking_uri)
     with Cluster(settings, own_module=":" in settings.problem), alone_in(plan.folder):

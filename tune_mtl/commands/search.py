@@ -74,6 +74,10 @@ def search(
 
         screen.show_plan(plan_search(problem, **given))
         return
+    if address is not None:  # before torch is loaded: this is known in milliseconds
+        from tune_mtl.searching.admission import check_address
+
+        check_address(address)
     from tune_mtl.search import search as run
 
     _finish(run(problem, **given))

@@ -2,9 +2,8 @@
 
 import logging
 import os
-import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +15,8 @@ from tune_mtl.core.errors import UserError
 from tune_mtl.core.home import home
 from tune_mtl.core.prepared import data_folder
 from tune_mtl.core.secrets import DiscreetFormatter
+from tune_mtl.searching.admission import check_admission, locate, token_mode
 from tune_mtl.searching.settings import Settings
-
-_REACH_SECONDS = 10
 
 
 class Cluster:
@@ -26,7 +24,7 @@ class Cluster:
 
     def __init__(self, settings: Settings, *, own_module: bool) -> None:
         self._settings, self._own_module = settings, own_module
-        self._ours = False
+        self._ours = ExitStack()
 
     def __enter__(self) -> None:
         os.environ.setdefault("TUNE_DISABLE_STRICT_METRIC_CHECKING", "1")
@@ -39,19 +37,21 @@ class Cluster:
         address = self._settings.address
         try:
             if address is None:
+                self._ours.enter_context(token_mode(demanded=False))
                 with _loopback_only():
                     ray.init("local", include_dashboard=False, _node_ip_address="127.0.0.1", **quiet)
             else:
-                _check_address(address)
-                ray.init(address, runtime_env=_shipped(Path.cwd()) if self._own_module else None, **quiet)
+                found = locate(address)
+                self._ours.enter_context(token_mode(demanded=check_admission(found)))
+                ray.init(found, runtime_env=_shipped(Path.cwd()) if self._own_module else None, **quiet)
         except (ConnectionError, RuntimeError, ValueError, RayError) as error:
+            self._ours.close()
             where = address or "the local machine"
             raise UserError(f"Ray at {where} cannot be used: {' '.join(str(error).split())}") from None
-        self._ours = True
+        self._ours.callback(ray.shutdown)
 
     def __exit__(self, *_: object) -> None:
-        if self._ours:
-            ray.shutdown()
+        self._ours.close()
 
 
 @contextmanager
@@ -70,17 +70,6 @@ def _shipped(folder: Path) -> dict[str, Any]:
     own = [path.relative_to(folder) for path in (home(), data_folder(None)) if path.is_relative_to(folder)]
     left_out = [f"/{path}" for path in own if path != Path()]
     return {"working_dir": str(folder), "excludes": [*left_out, ".venv", ".git", "__pycache__"]}
-
-
-def _check_address(address: str) -> None:
-    """Refuse an address where nobody listens, within seconds."""
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    if not port.isdigit():
-        return
-    try:
-        socket.create_connection((host, int(port)), timeout=_REACH_SECONDS).close()
-    except OSError as error:
-        raise UserError(f"Ray address {address} does not answer ({error}). Is the cluster running?") from None
 
 
 class logged_to:  # noqa: N801 - reads like a function
