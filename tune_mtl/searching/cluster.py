@@ -9,12 +9,14 @@ from typing import Any
 
 import ray
 from ray._private import ray_constants
+from ray._private import utils as ray_utils
 from ray.exceptions import RayError
 
 from tune_mtl.core.errors import UserError
 from tune_mtl.core.home import home
 from tune_mtl.core.prepared import data_folder
 from tune_mtl.core.secrets import DiscreetFormatter
+from tune_mtl.core.stopping import heed_sigterm, heeding_sigterm
 from tune_mtl.searching.admission import check_admission, locate, token_mode
 from tune_mtl.searching.settings import Settings
 
@@ -27,31 +29,49 @@ class Cluster:
         self._ours = ExitStack()
 
     def __enter__(self) -> None:
+        self._ours.enter_context(heeding_sigterm())
         os.environ.setdefault("TUNE_DISABLE_STRICT_METRIC_CHECKING", "1")
         os.environ.setdefault("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", "1")
         os.environ["TUNE_GLOBAL_CHECKPOINT_S"] = "inf"  # see snapshot.py
         os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")
         if ray.is_initialized():
+            heed_sigterm()
             return
         quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": True}
         address = self._settings.address
         try:
             if address is None:
                 self._ours.enter_context(token_mode(demanded=False))
-                with _loopback_only():
+                with _loopback_only(), _no_handler_of_rays():
                     ray.init("local", include_dashboard=False, _node_ip_address="127.0.0.1", **quiet)
             else:
                 found = locate(address)
                 self._ours.enter_context(token_mode(demanded=check_admission(found)))
-                ray.init(found, runtime_env=_shipped(Path.cwd()) if self._own_module else None, **quiet)
+                with _no_handler_of_rays():
+                    ray.init(found, runtime_env=_shipped(Path.cwd()) if self._own_module else None, **quiet)
         except (ConnectionError, RuntimeError, ValueError, RayError) as error:
             self._ours.close()
             where = address or "the local machine"
             raise UserError(f"Ray at {where} cannot be used: {' '.join(str(error).split())}") from None
+        except BaseException:
+            self._ours.close()
+            raise
         self._ours.callback(ray.shutdown)
+        heed_sigterm()  # Ray's core has taken the signal: it would print a trace and abort
 
     def __exit__(self, *_: object) -> None:
         self._ours.close()
+
+
+@contextmanager
+def _no_handler_of_rays() -> Iterator[None]:
+    """Keep our own way to treat SIGTERM while Ray starts: Ray's exits at once."""
+    before = ray_utils.set_sigterm_handler
+    ray_utils.set_sigterm_handler = lambda _: None
+    try:
+        yield
+    finally:
+        ray_utils.set_sigterm_handler = before
 
 
 @contextmanager
