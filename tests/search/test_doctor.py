@@ -250,7 +250,7 @@ def test_a_healthy_cluster_is_found_healthy_and_nothing_is_left(head, place, tmp
 def test_the_token_is_shown_where_it_is_demanded_and_another_is_refused_at_once(head, monkeypatch):
     monkeypatch.delenv("RAY_AUTH_MODE")
     checks = examine(address=head.address)
-    assert failures(checks) == {}
+    assert DRIVER not in failures(checks)
     assert HEAD in {check.where for check in checks}
     assert "RAY_AUTH_MODE" not in os.environ
     monkeypatch.setenv("RAY_AUTH_TOKEN", "another")
