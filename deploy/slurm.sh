@@ -13,6 +13,7 @@
 #SBATCH --cpus-per-task=16
 #SBATCH --gpus-per-node=2
 #SBATCH --time=24:00:00
+#SBATCH --signal=B:TERM@120
 set -euo pipefail
 
 STORAGE=${STORAGE:-/shared/searches}
@@ -47,8 +48,19 @@ WAIT
 
 place=(--address auto --storage "$STORAGE" --tracking-uri "$TRACKING")
 tune-mtl doctor "${place[@]}"
-if [ -e "$STORAGE/$NAME/search.json" ]; then
-  tune-mtl resume "$NAME" "${place[@]}"
+if [ -e "$STORAGE/$NAME/snapshot.zip" ]; then
+  command=(tune-mtl resume "$NAME" "${place[@]}")
 else
-  tune-mtl search --name "$NAME" --cpus-per-trial 4 "${place[@]}" "$@"
+  command=(tune-mtl search --name "$NAME" --cpus-per-trial 4 "${place[@]}" "$@")
 fi
+# SIGTERM, two minutes before the time limit or by scancel --batch, is for the driver: it stops gently, within 30 s.
+"${command[@]}" &
+driver=$!
+trap 'kill -TERM "$driver"' TERM
+code=0
+wait "$driver" || code=$?
+while kill -0 "$driver" 2>/dev/null; do # the signal ended the wait, not the driver
+  code=0
+  wait "$driver" || code=$?
+done
+exit "$code"

@@ -9,6 +9,7 @@ import typer.exceptions
 from tune_mtl.commands import export, ready, results, search, train
 from tune_mtl.core.errors import UserError
 from tune_mtl.core.secrets import without_secrets
+from tune_mtl.core.stopping import Interrupted, exit_code
 
 app = typer.Typer(
     name="tune-mtl",
@@ -41,8 +42,11 @@ def main() -> NoReturn:
     except typer.exceptions.TyperException as error:
         message = error.format_message() if hasattr(error, "format_message") else str(error)
         code = _fail(" ".join(message.split()))
+    except Interrupted as stopped:
+        typer.echo(f"interrupted. To go on: {stopped.way_on}", err=True)
+        code = exit_code()
     except (typer.Abort, KeyboardInterrupt):
-        code = 130
+        code = exit_code()
     sys.exit(code if isinstance(code, int) else 0)
 
 

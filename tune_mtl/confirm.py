@@ -12,6 +12,7 @@ from tune_mtl.problems.registry import load_problem
 from tune_mtl.report.evidence import Evidence
 from tune_mtl.report.results import Results
 from tune_mtl.report.write import Report, write_report
+from tune_mtl.searching.admission import check_address
 from tune_mtl.searching.alone import alone_in
 from tune_mtl.searching.cluster import Cluster, logged_to
 from tune_mtl.searching.doctor import require_healthy
@@ -60,6 +61,7 @@ def confirm(
     if seeds is not None and seeds < 1:
         raise UserError(f"seeds={seeds} must be at least 1.")
     settings = saved_settings(name, address=address, storage=storage, tracking_uri=tracking_uri)
+    check_address(settings.address)
     plan = Plan.make(load_problem(problem or settings.problem, settings.fixed), settings)
     reachable(plan.tracking_uri)
     own = ":" in settings.problem

@@ -3,7 +3,8 @@
 import logging
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,17 +15,19 @@ from tune_mtl.core.callable_module import make_callable
 from tune_mtl.core.errors import UserError
 from tune_mtl.core.options import build
 from tune_mtl.core.problem import Problem
+from tune_mtl.core.stopping import Interrupted
 from tune_mtl.problems.registry import load_problem
 from tune_mtl.report.cell import search_cell
 from tune_mtl.report.verdict import verdict
 from tune_mtl.report.write import Report, write_report
+from tune_mtl.searching.admission import check_address
 from tune_mtl.searching.alone import alone_in
 from tune_mtl.searching.cluster import Cluster, logged_to
 from tune_mtl.searching.cost import check_disk
 from tune_mtl.searching.doctor import require_healthy
 from tune_mtl.searching.facts import problem_facts
 from tune_mtl.searching.halving import FairHalving
-from tune_mtl.searching.manage import saved_settings
+from tune_mtl.searching.manage import release_unbegun, saved_settings
 from tune_mtl.searching.plan import Plan, default_replicates
 from tune_mtl.searching.references import keep_references
 from tune_mtl.searching.rounds import extended, next_round
@@ -180,12 +183,13 @@ def search(
         UserError: for anything that cannot be, before any trial starts.
     """
     given = {key: value for key, value in locals().items() if key != "problem"}
+    check_address(address)
     plan = plan_search(problem, **given)
     reachable(plan.tracking_uri)
     _check_unused(plan)
     plan.check_strategies()
     check_disk(plan)
-    with Cluster(plan.settings, own_module=":" in plan.settings.problem), alone_in(plan.folder):
+    with _way_on(plan), Cluster(plan.settings, own_module=":" in plan.settings.problem), alone_in(plan.folder):
         require_healthy(plan)
         running = _new_trials(plan)
         keep_references(plan.problem, plan.folder)
@@ -298,14 +302,26 @@ def _check_version(settings: Settings) -> None:
 
 
 def _go_on(settings: Settings, problem: Problem | None, *, changed: bool = False) -> SearchResult:
+    check_address(settings.address)
     plan = Plan.make(load_problem(problem or settings.problem, settings.fixed), settings)
     reachable(plan.tracking_uri)
-    with Cluster(settings, own_module=":" in settings.problem), alone_in(plan.folder):
+    with _way_on(plan), Cluster(settings, own_module=":" in settings.problem), alone_in(plan.folder):
         require_healthy(plan)
         if changed:
             write_json(plan.folder / names.SETTINGS_FILE, settings.public())
         exists = Trials.exist(plan.folder)  # else it was killed before its first trial
         return _finish(plan, Trials.restore(plan, plan.folder) if exists else _new_trials(plan))
+
+
+@contextmanager
+def _way_on(plan: Plan) -> Iterator[None]:
+    """Have whoever stops the search, at whatever moment, be told how to go on with it."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        begun = Trials.exist(plan.folder)
+        again = f"tune-mtl resume {plan.settings.name}" if begun else "the same command: no trial had started"
+        raise Interrupted(again) from None
 
 
 def _finish(plan: Plan, running: Trials) -> SearchResult:
@@ -386,9 +402,10 @@ def _best_of(winners: Mapping[str, BestTrial]) -> BestTrial | None:
 
 
 def _check_unused(plan: Plan) -> None:
+    """Refuse a name that is taken; one whose search was killed before its first trial is free again."""
     name = plan.settings.name
     taken = (plan.folder / names.SETTINGS_FILE).exists() or name in all_searches(client(plan.tracking_uri))
-    if taken:
+    if taken and not release_unbegun(name, plan.folder, plan.tracking_uri):
         raise UserError(
             f"search '{name}' exists already: tune-mtl resume {name} goes on with it, or choose another --name."
         )

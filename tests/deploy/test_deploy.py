@@ -17,7 +17,7 @@ import yaml
 from ray.autoscaler._private.util import prepare_config, validate_config
 
 from tests.deploy.command_lines import code_blocks, command_lines, parse
-from tune_mtl.tracking import names
+from tune_mtl.searching.snapshot import SNAPSHOT
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -222,13 +222,21 @@ def test_slurm_starts_one_ray_node_per_node_with_one_token_then_searches(slurm, 
 
 
 def test_slurm_goes_on_with_a_search_that_is_there(slurm, tmp_path):
-    settings = tmp_path / "shared" / "night" / names.SETTINGS_FILE
-    settings.parent.mkdir(parents=True)
-    settings.touch()
+    state = tmp_path / "shared" / "night" / SNAPSHOT
+    state.parent.mkdir(parents=True)
+    state.touch()
     calls = slurm("multidigits", storage=tmp_path / "shared")
     last = calls[-1][:-1]
     assert last[:3] == ["tune-mtl", "resume", "night"]
     assert parse(last)["address"] == "auto"
+
+
+def test_everybody_gives_a_search_the_time_to_stop_gently():
+    cluster = manifests()["RayCluster"]["spec"]
+    for group in (cluster["headGroupSpec"], *cluster["workerGroupSpecs"]):
+        assert group["template"]["spec"]["terminationGracePeriodSeconds"] >= 60
+    (seconds,) = re.findall(r"^#SBATCH --signal=B:TERM@(\d+)$", (DEPLOY / "slurm.sh").read_text(), re.MULTILINE)
+    assert int(seconds) >= 60
 
 
 # All of them

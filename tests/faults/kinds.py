@@ -156,7 +156,10 @@ def driver_terminated(search: Search, chance: Random) -> str:
     """SIGTERM to the driver: what a batch system or Kubernetes sends first."""
     moment = _moment(search, chance)
     search.driver.process.terminate()
-    search.driver.wait(60)
+    code = search.driver.wait(60)
+    assert code == 143, f"exit code {code} after SIGTERM: {search.driver.said()}"
+    assert f"tune-mtl resume {search.asked.name}" in search.driver.said(), search.driver.said()
+    assert "SIGTERM received" not in search.driver.said(), "Ray's trace"
     return moment
 
 

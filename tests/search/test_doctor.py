@@ -247,6 +247,18 @@ def test_a_healthy_cluster_is_found_healthy_and_nothing_is_left(head, place, tmp
 
 
 @needs_root
+def test_the_token_is_shown_where_it_is_demanded_and_another_is_refused_at_once(head, monkeypatch):
+    monkeypatch.delenv("RAY_AUTH_MODE")
+    checks = examine(address=head.address)
+    assert DRIVER not in failures(checks)
+    assert HEAD in {check.where for check in checks}
+    assert "RAY_AUTH_MODE" not in os.environ
+    monkeypatch.setenv("RAY_AUTH_TOKEN", "another")
+    (line,) = failures(examine(address=head.address))[DRIVER]
+    assert "wants another token than the one in RAY_AUTH_TOKEN" in line
+
+
+@needs_root
 def test_a_search_may_start_on_a_healthy_cluster(head, place, caplog):
     given = {"storage": str(place / "shared"), "cpus_per_trial": 64}
     plan = plan_search("celeba", fixed={"problem_data": str(place / "data")}, **given)

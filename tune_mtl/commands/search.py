@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from tune_mtl.commands.help_texts import DATA, STRATEGIES
+from tune_mtl.core.stopping import exit_code
 from tune_mtl.terminal.values import assignment, number
 
 _NOT_SETTINGS = {"problem", "set_", "strategies", "lr", "groups", "data", "dry_run"}
@@ -77,6 +78,10 @@ def search(
 
         screen.show_plan(plan_search(problem, **given))
         return
+    if address is not None:  # before torch is loaded: this is known in milliseconds
+        from tune_mtl.searching.admission import check_address
+
+        check_address(address)
     from tune_mtl.search import search as run
 
     _finish(run(problem, **given))
@@ -127,7 +132,7 @@ def confirm(
     written = run(name, seeds=seeds, address=address, storage=storage, tracking_uri=tracking_uri)
     if written is None:
         typer.echo(f"interrupted. To go on: tune-mtl confirm {name}{f' --seeds {seeds}' if seeds else ''}", err=True)
-        raise typer.Exit(130)
+        raise typer.Exit(exit_code())
     screen.show_report(written)
 
 
@@ -136,4 +141,4 @@ def _finish(result: Any) -> None:
 
     screen.show_result(result)
     if not result.complete:
-        raise typer.Exit(130)
+        raise typer.Exit(exit_code())

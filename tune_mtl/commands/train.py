@@ -9,6 +9,7 @@ import typer
 
 from tune_mtl.commands.help_texts import DATA, STRATEGIES
 from tune_mtl.core.errors import UserError
+from tune_mtl.core.stopping import exit_code, heeding_sigterm
 from tune_mtl.strategies.optimizers import optimizers
 from tune_mtl.strategies.registry import with_groups
 from tune_mtl.terminal.values import assignment, new_folder, number, read_config
@@ -72,10 +73,10 @@ def train(
 
     screen = TrainingScreen()
     try:
-        with screen:
+        with screen, heeding_sigterm():
             result = run(problem, given, out=folder, resume=resume, on_evaluation=screen.show)
     except KeyboardInterrupt:
         again = [*sys.argv[1:], *([] if out else ["--out", str(folder)]), *([] if resume else ["--resume"])]
         typer.echo(f"stopped. To go on exactly where it was:\n  tune-mtl {shlex.join(again)}", err=True)
-        raise typer.Exit(130) from None
+        raise typer.Exit(exit_code()) from None
     screen.summarise(result, folder)

@@ -2,23 +2,23 @@
 
 import logging
 import os
-import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import ray
 from ray._private import ray_constants
+from ray._private import utils as ray_utils
 from ray.exceptions import RayError
 
 from tune_mtl.core.errors import UserError
 from tune_mtl.core.home import home
 from tune_mtl.core.prepared import data_folder
 from tune_mtl.core.secrets import DiscreetFormatter
+from tune_mtl.core.stopping import heed_sigterm, heeding_sigterm
+from tune_mtl.searching.admission import check_admission, locate, token_mode
 from tune_mtl.searching.settings import Settings
-
-_REACH_SECONDS = 10
 
 
 class Cluster:
@@ -26,32 +26,52 @@ class Cluster:
 
     def __init__(self, settings: Settings, *, own_module: bool) -> None:
         self._settings, self._own_module = settings, own_module
-        self._ours = False
+        self._ours = ExitStack()
 
     def __enter__(self) -> None:
+        self._ours.enter_context(heeding_sigterm())
         os.environ.setdefault("TUNE_DISABLE_STRICT_METRIC_CHECKING", "1")
         os.environ.setdefault("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", "1")
         os.environ["TUNE_GLOBAL_CHECKPOINT_S"] = "inf"  # see snapshot.py
         os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")
         if ray.is_initialized():
+            heed_sigterm()
             return
         quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": True}
         address = self._settings.address
         try:
             if address is None:
-                with _loopback_only():
+                self._ours.enter_context(token_mode(demanded=False))
+                with _loopback_only(), _no_handler_of_rays():
                     ray.init("local", include_dashboard=False, _node_ip_address="127.0.0.1", **quiet)
             else:
-                _check_address(address)
-                ray.init(address, runtime_env=_shipped(Path.cwd()) if self._own_module else None, **quiet)
+                found = locate(address)
+                self._ours.enter_context(token_mode(demanded=check_admission(found)))
+                with _no_handler_of_rays():
+                    ray.init(found, runtime_env=_shipped(Path.cwd()) if self._own_module else None, **quiet)
         except (ConnectionError, RuntimeError, ValueError, RayError) as error:
+            self._ours.close()
             where = address or "the local machine"
             raise UserError(f"Ray at {where} cannot be used: {' '.join(str(error).split())}") from None
-        self._ours = True
+        except BaseException:
+            self._ours.close()
+            raise
+        self._ours.callback(ray.shutdown)
+        heed_sigterm()  # Ray's core has taken the signal: it would print a trace and abort
 
     def __exit__(self, *_: object) -> None:
-        if self._ours:
-            ray.shutdown()
+        self._ours.close()
+
+
+@contextmanager
+def _no_handler_of_rays() -> Iterator[None]:
+    """Keep our own way to treat SIGTERM while Ray starts: Ray's exits at once."""
+    before = ray_utils.set_sigterm_handler
+    ray_utils.set_sigterm_handler = lambda _: None
+    try:
+        yield
+    finally:
+        ray_utils.set_sigterm_handler = before
 
 
 @contextmanager
@@ -70,17 +90,6 @@ def _shipped(folder: Path) -> dict[str, Any]:
     own = [path.relative_to(folder) for path in (home(), data_folder(None)) if path.is_relative_to(folder)]
     left_out = [f"/{path}" for path in own if path != Path()]
     return {"working_dir": str(folder), "excludes": [*left_out, ".venv", ".git", "__pycache__"]}
-
-
-def _check_address(address: str) -> None:
-    """Refuse an address where nobody listens, within seconds."""
-    host, _, port = address.removeprefix("ray://").rpartition(":")
-    if not port.isdigit():
-        return
-    try:
-        socket.create_connection((host, int(port)), timeout=_REACH_SECONDS).close()
-    except OSError as error:
-        raise UserError(f"Ray address {address} does not answer ({error}). Is the cluster running?") from None
 
 
 class logged_to:  # noqa: N801 - reads like a function

@@ -94,7 +94,9 @@ def _no_ray(error: UserError) -> Check:
         if "InvalidAuthToken" in text:
             way_out = "set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN_PATH to a file with the cluster's token"
             return Check("failure", DRIVER, f"{reasons[0]}: this process has not the cluster's token", way_out)
-    return Check("failure", DRIVER, reasons[0], "see ray status on the head node, and --address HOST:PORT")
+    told_how = "token" in reasons[0]  # the way out is in the line already
+    way_out = "" if told_how else "see ray status on the head node, and --address HOST:PORT"
+    return Check("failure", DRIVER, reasons[0], way_out)
 
 
 def _storage(given: str | None) -> Path:

@@ -15,6 +15,7 @@ from tune_mtl.core.options import build
 from tune_mtl.core.secrets import had_secrets
 from tune_mtl.searching.alone import alone_in
 from tune_mtl.searching.settings import Settings
+from tune_mtl.searching.snapshot import SNAPSHOT
 from tune_mtl.tracking import names
 from tune_mtl.tracking.runs import search_runs
 from tune_mtl.tracking.store import check_name, client, reachable, report_folder, storage_folder, tracking_uri
@@ -129,3 +130,26 @@ def remove(name: str, given_uri: str | None = None) -> int:
         shutil.rmtree(folder, ignore_errors=True)
     shutil.rmtree(report_folder(name), ignore_errors=True)
     return len(runs)
+
+
+def release_unbegun(name: str, folder: Path, uri: str) -> bool:
+    """Make the name of a search free that was killed before its first trial; returns whether it is free now.
+
+    Such a search has no run of a trial, nothing that waits to be delivered and no saved state. One that another driver
+    holds, or whose folder is not here, is left alone.
+    """
+    waiting = any(path.stat().st_size for path in (folder / "tracking").glob("*/*"))
+    if not _ours(folder) or (folder / SNAPSHOT).exists() or waiting:
+        return False
+    of = client(uri)
+    parent = all_searches(of).get(name)
+    if parent is not None:
+        experiment = [parent.info.experiment_id]
+        if parent.info.status == "FINISHED" or any(search_runs(of, experiment, name, kind) for kind in names.KINDS):
+            return False
+    with alone_in(folder):
+        if parent is not None:
+            of.delete_run(parent.info.run_id)
+            forget_view(of, parent.info.experiment_id, name)
+        shutil.rmtree(folder, ignore_errors=True)
+    return True
