@@ -24,6 +24,7 @@ from tune_mtl.searching.doctor import require_healthy
 from tune_mtl.searching.facts import problem_facts
 from tune_mtl.searching.halving import FairHalving
 from tune_mtl.searching.manage import saved_settings
+from tune_mtl.searching.paper import as_the_paper
 from tune_mtl.searching.plan import Plan, default_replicates
 from tune_mtl.searching.references import keep_references
 from tune_mtl.searching.rounds import extended, next_round
@@ -86,7 +87,7 @@ def plan_search(problem: str | Problem, **options: Any) -> Plan:
     loaded = load_problem(problem, given.get("fixed"))
     name = problem if isinstance(problem, str) else loaded.name
     if given.get("space") == "paper":
-        given = {"algorithm": "grid", "scheduler": "none", **given}
+        loaded, given = as_the_paper(problem, loaded, given)
     given.setdefault("replicates", default_replicates(loaded, given))
     if given["replicates"] != 1:
         given.setdefault("confirm", 1)
