@@ -34,7 +34,8 @@ def triangle(image: np.ndarray, size: tuple[int, int]) -> np.ndarray:
         found = np.maximum(0.0, 1 - np.abs(np.arange(source) + 0.5 - centres[:, None]) / scale)
         return found / found.sum(axis=1, keepdims=True)
 
-    return np.einsum("ya,xb,abc->yxc", weights(image.shape[0], size[0]), weights(image.shape[1], size[1]), image)
+    shrunk = np.tensordot(weights(image.shape[0], size[0]), image, axes=(1, 0))
+    return np.tensordot(weights(image.shape[1], size[1]), shrunk, axes=(1, 1)).transpose(1, 0, 2)
 
 
 def diagonal(shape: tuple[int, int]) -> np.ndarray:

@@ -51,9 +51,11 @@ def show_plan(plan: "Plan") -> None:
 def _protocol(plan: "Plan") -> str:
     """Seeds, batch sizes, and which data decide."""
     seeds = ", ".join(str(seed) for seed in plan.seeds.values())
-    sizes = [plan.constant.get(key) for key in ("batch_size", "eval_batch_size")]
-    batches = "searched" if sizes[0] is None else str(sizes[0])
-    said = f"Seed{'s' if len(plan.seeds) > 1 else ''} {seeds}; batch size {batches}, {sizes[1]} in evaluation.\n"
+    sizes = []
+    for key in ("batch_size", "eval_batch_size"):
+        tried = plan.space.dimensions.get(key)
+        sizes.append(str(plan.constant.get(key)) if tried is None else _dimension(tried, grid=True))
+    said = f"Seed{'s' if len(plan.seeds) > 1 else ''} {seeds}; batch size {sizes[0]}, {sizes[1]} in evaluation.\n"
     protocol = getattr(plan.problem, "protocol_text", None)
     return said if protocol is None else f"{said}Protocol {protocol}.\n"
 
