@@ -59,6 +59,7 @@ class Trainer:
         self._flat = config.as_dict()
         self.device = choose_device(config.device)
         self._train, self._val = _split(problem, "train"), _split(problem, "val")
+        self._opened: dict[str, Data | None] = {"train": self._train, "val": self._val}
         if config.batch_size > len(self._train):
             raise UserError(f"batch_size={config.batch_size} exceeds the {len(self._train)} training samples.")
         check_metric(problem, config)
@@ -100,14 +101,19 @@ class Trainer:
         self._seconds = 0.0
         self._meter = LossMeter(self.strategy.tasks, self.device)
 
+    def _data(self, split: str) -> Data | None:
+        """Return a split, asked for once."""
+        if split not in self._opened:
+            self._opened[split] = self.problem.data(split)
+        return self._opened[split]
+
     def check_batches(self, split: str) -> None:
         """Refuse a split that cannot be read, or that leaves a batch too small for the network, before training.
 
         Raises:
             UserError: for batches of one sample where batch normalisation needs more.
         """
-        known = {"train": self._train, "val": self._val}
-        data = known[split] if split in known else self.problem.data(split)
+        data = self._data(split)
         if data is None:
             return
         size, trains = self.config.batch_size if split == "train" else self.config.eval_batch_size, split == "train"
@@ -218,7 +224,7 @@ class Trainer:
 
     def evaluate(self, split: str) -> Record:
         """Losses and metrics of the current weights on ``split``; empty where the problem has no such split."""
-        data = self._val if split == "val" else self.problem.data(split)
+        data = self._data(split)
         if data is None:
             return {}
         order = evaluation_order(len(data), self.config.eval_batch_size)
