@@ -20,8 +20,7 @@ import numpy as np
 import torch
 from PIL import Image
 from torch.utils.data import DataLoader, Dataset
-from torchvision.io import decode_image, read_file
-from torchvision.transforms.v2.functional import InterpolationMode, resize
+from torchvision.transforms.v2.functional import InterpolationMode, pil_to_tensor, resize
 
 from tests.prepare import makers
 from tune_mtl import Problem, load_problem
@@ -47,7 +46,7 @@ class Celeba(Dataset):
         return len(self.files)
 
     def __getitem__(self, index: int):
-        image = resize(decode_image(read_file(str(self.files[index]))), [64, 64], antialias=True)
+        image = resize(pil_to_tensor(Image.open(self.files[index])), [64, 64], antialias=True)
         return image.float() / 255, torch.zeros(40)
 
 
@@ -62,8 +61,8 @@ class Cityscapes(Dataset):
     def __getitem__(self, index: int):
         path = str(self.files[index])
         labels = path.replace("leftImg8bit/train", "gtFine/train").replace("leftImg8bit.png", "gtFine_labelIds.png")
-        image = resize(decode_image(read_file(path)), [128, 256], antialias=True)
-        ids = resize(decode_image(read_file(labels)), [128, 256], InterpolationMode.NEAREST)[0]
+        image = resize(pil_to_tensor(Image.open(path)), [128, 256], antialias=True)
+        ids = resize(pil_to_tensor(Image.open(labels)), [128, 256], InterpolationMode.NEAREST_EXACT)[0]
         return image.float() / 255, torch.stack([(self.table[ids.long()] == k).float() for k in range(1, 8)])
 
 

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from tune_mtl.report import report
     from tune_mtl.report.verdict import verdict
     from tune_mtl.report.write import Report, paper_claims
-    from tune_mtl.search import SearchResult, extend, resume, search
+    from tune_mtl.search import extend, resume, search
+    from tune_mtl.searching.result import SearchResult
     from tune_mtl.strategies.base import Strategy
     from tune_mtl.strategies.make import make_strategy
     from tune_mtl.training.path import PathLength
@@ -37,7 +38,7 @@ _HOMES = {
     "PathLength": "tune_mtl.training.path",
     "Problem": "tune_mtl.core.problem",
     "Report": "tune_mtl.report.write",
-    "SearchResult": "tune_mtl.search",
+    "SearchResult": "tune_mtl.searching.result",
     "Strategy": "tune_mtl.strategies.base",
     "Task": "tune_mtl.core.task",
     "TensorData": "tune_mtl.core.data",

@@ -5,8 +5,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tune_mtl.best import BestTrial, all_searches, best, best_by_strategy, find_search, trials
@@ -17,8 +16,6 @@ from tune_mtl.core.options import build
 from tune_mtl.core.problem import Problem
 from tune_mtl.core.stopping import Interrupted
 from tune_mtl.problems.registry import load_problem
-from tune_mtl.report.cell import search_cell
-from tune_mtl.report.verdict import verdict
 from tune_mtl.report.write import Report, write_report
 from tune_mtl.searching.admission import check_address
 from tune_mtl.searching.alone import alone_in
@@ -28,8 +25,10 @@ from tune_mtl.searching.doctor import require_healthy
 from tune_mtl.searching.facts import problem_facts
 from tune_mtl.searching.halving import FairHalving
 from tune_mtl.searching.manage import release_unbegun, saved_settings
+from tune_mtl.searching.paper import as_the_paper
 from tune_mtl.searching.plan import Plan, default_replicates
 from tune_mtl.searching.references import keep_references
+from tune_mtl.searching.result import SearchResult
 from tune_mtl.searching.rounds import extended, next_round
 from tune_mtl.searching.running import Trials, make_tracker
 from tune_mtl.searching.screen import Screen
@@ -43,50 +42,11 @@ from tune_mtl.tracking.store import client, reachable
 from tune_mtl.training.checkpoint import write_json
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 logger = logging.getLogger(__name__)
 
 LOG = "search.log"
-
-
-@dataclass(frozen=True, kw_only=True)
-class SearchResult:
-    """How a search ended.
-
-    Attributes:
-        name: Of the search.
-        best: The best trial of the best strategy, or None if none ended well.
-        best_by_strategy: The same for each strategy that has one.
-        counts: Trials by outcome.
-        complete: Whether all trials that were asked for have ended, confirmation included; else
-            ``tune_mtl.resume(name)`` goes on.
-        folder: Checkpoints and log.
-        confirmed: On how many fresh seeds the choice of every tuning was trained again.
-        report: The page and its answer, unless it was not asked for.
-    """
-
-    name: str
-    best: BestTrial | None
-    best_by_strategy: dict[str, BestTrial]
-    counts: dict[str, int]
-    complete: bool
-    folder: Path
-    tracking_uri: str = field(repr=False)
-    confirmed: int = 0
-    report: Report | None = None
-
-    def trials(self) -> "pd.DataFrame":
-        """One row per trial."""
-        return trials(self.name, tracking_uri=self.tracking_uri)
-
-    @property
-    def verdict(self) -> dict[str, Any]:
-        """What the search tells about its strategies, for programs; see :func:`tune_mtl.verdict`."""
-        return verdict(self.name, tracking_uri=self.tracking_uri)
-
-    def _repr_html_(self) -> str:
-        return search_cell(self.name, self.best_by_strategy, self.counts, self.report, complete=self.complete)
 
 
 def plan_search(problem: str | Problem, **options: Any) -> Plan:
@@ -95,7 +55,7 @@ def plan_search(problem: str | Problem, **options: Any) -> Plan:
     loaded = load_problem(problem, given.get("fixed"))
     name = problem if isinstance(problem, str) else loaded.name
     if given.get("space") == "paper":
-        given = {"algorithm": "grid", "scheduler": "none", **given}
+        loaded, given = as_the_paper(problem, loaded, given)
     given.setdefault("replicates", default_replicates(loaded, given))
     if given["replicates"] != 1:
         given.setdefault("confirm", 1)

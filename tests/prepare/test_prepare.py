@@ -23,7 +23,7 @@ from tune_mtl.cli import main
 from tune_mtl.core.prepared import MappedData, PreparedSet
 from tune_mtl.prepare.cityscapes import CATEGORIES
 from tune_mtl.prepare.datasets import open_source, prepare_source
-from tune_mtl.prepare.nyuv2 import normals_from_depth
+from tune_mtl.prepare.normals import normals_from_depth
 
 
 def prepared(dataset: str, folder: Path, out: Path, *, size=None, normals=None, **keywords) -> PreparedSet:

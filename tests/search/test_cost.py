@@ -24,21 +24,21 @@ def test_the_largest_trial_has_most_states(strategies, groups, expected):
 
 @pytest.mark.parametrize(("strategies", "expected"), [(["sus", "ius"], "ius"), (["ius", "jd_nashmtl"], "jd_nashmtl")])
 def test_the_slowest_trial_is_the_slowest(strategies, expected):
-    assert slowest(plan_search(toy_problem(6), strategies=strategies)).strategy == expected
+    assert slowest(plan_search(toy_problem(6), strategies=strategies)) == expected
 
 
 def test_groups_may_be_lists():
     groups = [["t0"], ["t1", "t2"]]
     plan = plan_search(toy_problem(3), strategies=["ius", "io"], fixed={"groups": groups})
     assert largest(plan).groups == groups
-    assert measure(plan, whole_period=True).seconds_per_trial > 0
+    assert measure(plan, timed=True).seconds_per_trial > 0
 
 
 def test_disk_is_that_of_the_most_groups():
     given = {"strategies": ["io"], "samples": 1, "concurrency": 1, "fixed": {"model_width": 2000}}
 
     def disk(groups):
-        return measure(plan_search(toy_problem(6), groups=groups, **given), whole_period=False).disk
+        return measure(plan_search(toy_problem(6), groups=groups, **given), timed=False).disk
 
     trunk = 4 * (5 * 2000 + 2000)
     kept_checkpoints, more_groups, moments = 2, 4, 2
@@ -48,8 +48,8 @@ def test_disk_is_that_of_the_most_groups():
 
 def test_time_is_measured_only_if_asked_for():
     plan = plan_search(toy_problem(3), strategies=["sus"], max_epochs=2)
-    assert measure(plan, whole_period=False).seconds_per_trial == 0
-    assert measure(plan, whole_period=True).seconds_per_trial > 0
+    assert measure(plan, timed=False).seconds_per_trial == 0
+    assert measure(plan, timed=True).seconds_per_trial > 0
 
 
 def test_a_grid_that_nobody_could_run_is_refused():

@@ -7,6 +7,7 @@ import hashlib
 import json
 import mmap
 import os
+import shlex
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -20,7 +21,8 @@ from tune_mtl.core.data import Batch
 from tune_mtl.core.errors import UserError
 
 MANIFEST = "manifest.json"
-VERSION = 1
+VERSION = 2
+"""Of the layout and of what the arrays mean. 2: maps of labels, depth and normals are resized about pixel centres."""
 _BLOCK = 2**24
 
 
@@ -46,6 +48,7 @@ class Manifest:
         source: Counts of what was found.
         skipped: Samples left out, each with the reason.
         notes: What else a reader should know.
+        origin: With which options of ``tune-mtl prepare`` it was made, besides ``out``.
     """
 
     name: str
@@ -55,6 +58,7 @@ class Manifest:
     source: Mapping[str, Any] = field(default_factory=dict)
     skipped: tuple[str, ...] = ()
     notes: Mapping[str, Any] = field(default_factory=dict)
+    origin: Mapping[str, str] = field(default_factory=dict)
 
     def write(self, folder: Path) -> None:
         """As JSON, whole or not at all."""
@@ -72,20 +76,44 @@ class Manifest:
         path = folder / MANIFEST
         try:
             content = json.loads(path.read_text())
+            version = int(content["version"])
+            if version != VERSION:
+                raise UserError(
+                    f"{folder} was prepared in layout {version}, but this version of tune-mtl reads {VERSION}:"
+                    f" {_renewal(folder, content)}"
+                )
             splits = {
                 split: {name: ArrayInfo(**{**info, "shape": tuple(info["shape"])}) for name, info in arrays.items()}
                 for split, arrays in content.pop("splits").items()
             }
-            found = cls(splits=splits, **{**content, "skipped": tuple(content.get("skipped", ()))})
+            return cls(splits=splits, **{**content, "skipped": tuple(content.get("skipped", ()))})
         except FileNotFoundError:
             raise UserError(f"{folder} is no prepared data set: it has no {MANIFEST}.") from None
         except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
             raise UserError(f"{path} is damaged ({error}): prepare the set again.") from None
-        if found.version != VERSION:
-            raise UserError(
-                f"{folder} was prepared in layout {found.version}, but this version reads {VERSION}: prepare it again."
-            )
-        return found
+
+
+def version_in(folder: Path) -> int | None:
+    """Return the layout of the prepared set in ``folder``, or None if there is none that can be read."""
+    try:
+        return int(json.loads((folder / MANIFEST).read_text())["version"])
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
+def _renewal(folder: Path, content: Mapping[str, Any]) -> str:
+    """Return the sentence with the command that makes a set of another layout anew, as far as its manifest says how."""
+    name, origin = str(content.get("name", folder.name)), dict(content.get("origin") or {})
+    words = ["tune-mtl", "prepare", name, "--source", origin.pop("source", "DIR"), "--out", str(folder.parent)]
+    try:
+        height, width = next(iter(content["splits"].values()))["images"]["shape"][-2:]
+        origin.setdefault("size", f"{height}x{width}")
+    except (LookupError, StopIteration, TypeError, ValueError):
+        pass
+    for option, value in origin.items():
+        words += [f"--{option}", value]
+    where = ", where DIR is the folder of the original files" if "DIR" in words else ""
+    return f"renew it with `{shlex.join(words)}`{where}."
 
 
 class PreparedSet:

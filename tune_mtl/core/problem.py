@@ -28,6 +28,7 @@ class Problem:
         objective_warning: Why a problem that set no objective is judged by ``val/loss`` after all, in a line; or None.
         spaces: Search spaces by name, beyond the ones every problem has.
         own_options: Arguments of the class that makes the problem which a config may name without ``problem_``.
+        paper_options: Those of them with which the paper did its experiments: ``--space paper`` uses them.
         analysed: The names of what ``analyse`` gives.
     """
 
@@ -38,6 +39,7 @@ class Problem:
     objective_warning: str | None = None
     spaces: Mapping[str, Any] = {}
     own_options: ClassVar[tuple[str, ...]] = ()
+    paper_options: ClassVar[Mapping[str, Any]] = {}
     analysed: ClassVar[tuple[str, ...]] = ()
 
     def __init__(

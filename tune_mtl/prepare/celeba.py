@@ -10,7 +10,7 @@ import numpy as np
 
 from tune_mtl.core.errors import UserError
 from tune_mtl.prepare.images import decode_rgb
-from tune_mtl.prepare.source import Array, BadSample, Source, find
+from tune_mtl.prepare.source import Array, BadSample, Source, content, find, listed
 
 SIZE = (64, 64)
 _SPLITS = {0: "train", 1: "val", 2: "test"}
@@ -33,12 +33,16 @@ def open_celeba(folder: Path, size: tuple[int, int] = SIZE) -> Source:
     """
     images = find(folder, _IMAGES, "images")
     attributes, rows = read_attributes(_list(folder, "Anno", "list_attr_celeba"))
-    partition = read_partition(_list(folder, "Eval", "list_eval_partition"))
+    parted_by = _list(folder, "Eval", "list_eval_partition")
+    partition = read_partition(parted_by)
     store = _Zip(images) if images.suffix == ".zip" else _Folder(images)
     _check_match(set(rows), set(partition), store.names())
     splits: dict[str, list[Face]] = {split: [] for split in _SPLITS.values()}
     for file in sorted(rows):
         splits[_SPLITS[partition[file]]].append(Face(file, rows[file]))
+    for number, split in _SPLITS.items():
+        if not splits[split]:
+            raise UserError(f"{parted_by} leaves split '{split}' empty: no image has a {number} there.")
 
     def read(face: Face) -> Mapping[str, Array]:
         bits = np.packbits(np.array(face.attributes) > 0)
@@ -77,11 +81,13 @@ def read_attributes(path: Path) -> tuple[list[str], dict[str, tuple[int, ...]]]:
         names, body = lines[1], lines[2:]
         if len(body) != int(lines[0][0]):
             raise UserError(f"{path} says {lines[0][0]} images, but lists {len(body)}.")
-    rows = {}
+    rows: dict[str, tuple[int, ...]] = {}
     for words in body:
         file, *values = words
         if len(values) != len(names) or any(value not in ("-1", "1", "0") for value in values):
             raise UserError(f"{path}: the line of '{file}' must have {len(names)} values of -1 or 1.")
+        if file in rows:
+            raise UserError(f"{path} lists '{file}' twice: each image has one line.")
         rows[file] = tuple(1 if value == "1" else -1 for value in values)
     return names, rows
 
@@ -92,21 +98,23 @@ def read_partition(path: Path) -> dict[str, int]:
     Raises:
         UserError: naming the first line that cannot be.
     """
-    found = {}
+    found: dict[str, int] = {}
     lines = _lines(path)
     for words in lines[1:] if path.suffix == ".csv" else lines:
         if len(words) != 2 or words[1] not in ("0", "1", "2"):
             raise UserError(f"{path}: '{' '.join(words)}' must be a file and 0, 1 or 2.")
+        if words[0] in found:
+            raise UserError(f"{path} lists '{words[0]}' twice: each image has one line.")
         found[words[0]] = int(words[1])
     return found
 
 
 def _lines(path: Path) -> list[list[str]]:
     try:
-        with path.open(newline="") as file:
+        with path.open(newline="", encoding="utf-8-sig") as file:
             rows = csv.reader(file) if path.suffix == ".csv" else (line.split() for line in file)
             lines = [[word.strip() for word in row] for row in rows if row]
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise UserError(f"{path} cannot be read: {error}.") from None
     if not lines:
         raise UserError(f"{path} is empty.")
@@ -131,16 +139,13 @@ class _Folder:
         self.path = nested if nested.is_dir() else path
 
     def names(self) -> set[str]:
-        return {path.name for path in self.path.iterdir() if path.suffix.lower() in (".jpg", ".png")}
+        return {path.name for path in listed(self.path) if path.suffix.lower() in (".jpg", ".png")}
 
     def where(self, file: str) -> str:
         return str(self.path / file)
 
     def read(self, file: str) -> bytes:
-        try:
-            return (self.path / file).read_bytes()
-        except OSError as error:
-            raise BadSample(f"{self.where(file)} cannot be read: {error.strerror}") from None
+        return content(self.path / file)
 
 
 class _Zip:
@@ -152,9 +157,14 @@ class _Zip:
             self._archive = zipfile.ZipFile(path)
         except (OSError, zipfile.BadZipFile) as error:
             raise UserError(f"{path} cannot be read: {error}.") from None
-        self._members = {
-            Path(name).name: name for name in self._archive.namelist() if name.lower().endswith((".jpg", ".png"))
-        }
+        self._members: dict[str, str] = {}
+        for member in self._archive.namelist():
+            name = Path(member).name
+            if name.startswith(".") or not name.lower().endswith((".jpg", ".png")):
+                continue
+            if name in self._members:
+                raise UserError(f"{path} holds '{name}' twice: {self._members[name]} and {member}.")
+            self._members[name] = member
 
     def names(self) -> set[str]:
         return set(self._members)

@@ -1,6 +1,6 @@
 """Cityscapes: 7 categories of street scenes, 128x256."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -8,8 +8,8 @@ import numpy as np
 import torch
 
 from tune_mtl.core.errors import UserError
-from tune_mtl.prepare.images import decode_labels, decode_rgb, nearest
-from tune_mtl.prepare.source import Array, BadSample, Source, find
+from tune_mtl.prepare.images import bilinear, decode_labels, decode_rgb, nearest
+from tune_mtl.prepare.source import Array, BadSample, Source, check_same_size, content, find, listed
 
 SIZE = (128, 256)
 CATEGORIES = {
@@ -21,7 +21,9 @@ CATEGORIES = {
     "human": (24, 25),
     "vehicle": (26, 27, 28, 31, 32, 33),
 }
-_LAST_ID, _PLATE = 33, 255
+_LAST_ID, _LAST_TRAIN_ID, _PLATE = 33, 18, 255
+_LOOKS = 20
+"""Label maps that are looked at before all are read, to see whether they hold train ids."""
 _IMAGE, _LABELS = "_leftImg8bit.png", "_gtFine_labelIds.png"
 
 
@@ -53,25 +55,26 @@ def open_cityscapes(folder: Path, size: tuple[int, int] = SIZE) -> Source:
     for split in ("train", "val"):
         found = find(images, (split,), f"split '{split}'")
         frames = []
-        for path in sorted(found.glob(f"*/*{_IMAGE}")):
-            other = labels / split / path.parent.name / (path.name.removesuffix(_IMAGE) + _LABELS)
-            if other.exists():
-                frames.append(Frame(str(path), str(other)))
-            else:
-                without.append(str(path.relative_to(folder)))
+        for city in listed(found):
+            for path in listed(city, _IMAGE) if city.is_dir() else ():
+                other = labels / split / city.name / (path.name.removesuffix(_IMAGE) + _LABELS)
+                if other.exists():
+                    frames.append(Frame(str(path), str(other)))
+                else:
+                    without.append(str(path.relative_to(folder)))
         if not frames:
             raise UserError(f"{found} has no frames with labels: */*{_IMAGE} and {labels / split}/*/*{_LABELS}.")
         splits[split] = frames
-    table = torch.from_numpy(category_of_id())
+    check_label_ids([frame.labels for frames in splits.values() for frame in frames])
+    table = category_of_id()
 
     def read(frame: Frame) -> Mapping[str, Array]:
-        ids = decode_labels(_content(frame.labels), frame.labels)
-        wrong = ids[(ids > _LAST_ID) & (ids != _PLATE)]
-        if len(wrong):
-            raise BadSample(f"{frame.labels} has label id {int(wrong[0])}, but ids go from 0 to {_LAST_ID}")
+        ids = read_ids(frame.labels)
+        image = decode_rgb(content(frame.image), frame.image)
+        check_same_size({frame.image: image.shape, frame.labels: ids.shape})
         return {
-            "images": decode_rgb(_content(frame.image), frame.image, size),
-            "categories": table[nearest(ids, size).long()].numpy(),
+            "images": bilinear(torch.from_numpy(np.ascontiguousarray(image)), size).numpy(),
+            "categories": table[nearest(ids, size)],
         }
 
     warnings = (f"{len(without)} frames have no labels and are left out, the first {without[0]}.",) if without else ()
@@ -83,7 +86,7 @@ def open_cityscapes(folder: Path, size: tuple[int, int] = SIZE) -> Source:
         counts={**{split: len(frames) for split, frames in splits.items()}, "without_labels": len(without)},
         notes={
             "categories": list(CATEGORIES),
-            "resized": "images bilinear, antialiased; labels nearest",
+            "resized": "images bilinear, antialiased; labels nearest, centred",
             "labels": "0 is no category, then the categories from 1",
             "without_labels": without[:100],
         },
@@ -91,8 +94,42 @@ def open_cityscapes(folder: Path, size: tuple[int, int] = SIZE) -> Source:
     )
 
 
-def _content(path: str) -> bytes:
-    try:
-        return Path(path).read_bytes()
-    except OSError as error:
-        raise BadSample(f"{path} cannot be read: {error.strerror}") from None
+def read_ids(path: str) -> Array:
+    """Return the label ids of a frame, ``[height, width]``.
+
+    Raises:
+        BadSample: for ids that do not exist, and for train ids: those are 0 to 18, and 255 for all that is not trained.
+    """
+    ids = decode_labels(content(path), path)
+    wrong = ids[(ids > _LAST_ID) & (ids != _PLATE)]
+    if len(wrong):
+        raise BadSample(f"{path} has label id {int(wrong[0])}, but ids go from 0 to {_LAST_ID}")
+    if (ids == _PLATE).any() and _only_train_ids(ids):
+        raise BadSample(f"{path} holds train ids (0 to {_LAST_TRAIN_ID}, and {_PLATE}), but label ids are needed")
+    return ids
+
+
+def check_label_ids(paths: Sequence[str]) -> None:
+    """Refuse a data set whose label maps hold train ids, by a look at some of them.
+
+    Vegetation, sky, traffic signs, people and cars all have label ids above every train id: where none of many street
+    scenes has any of them, the ids are others. What cannot be read is left to whoever reads all.
+
+    Raises:
+        UserError: naming the first file.
+    """
+    looked = [paths[index] for index in np.linspace(0, len(paths) - 1, min(_LOOKS, len(paths))).round().astype(int)]
+    for path in looked:
+        try:
+            if not _only_train_ids(decode_labels(content(path), path)):
+                return
+        except BadSample:
+            return
+    raise UserError(
+        f"{looked[0]} holds train ids: none of {len(looked)} label maps looked at has an id above {_LAST_TRAIN_ID}."
+        " Label ids are needed: the *_gtFine_labelIds.png of the download, not *_labelTrainIds.png."
+    )
+
+
+def _only_train_ids(ids: Array) -> bool:
+    return not ((ids > _LAST_TRAIN_ID) & (ids != _PLATE)).any()

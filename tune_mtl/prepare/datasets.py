@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,10 +36,14 @@ def open_source(dataset: str, folder: Path, size: str | None, normals: Path | No
     default = {"celeba": celeba.SIZE, "cityscapes": cityscapes.SIZE, "nyuv2": nyuv2.SIZE}[dataset]
     chosen = parse_size(size, default, _HALVINGS[dataset])
     if dataset == "celeba":
-        return celeba.open_celeba(folder, chosen)
-    if dataset == "cityscapes":
-        return cityscapes.open_cityscapes(folder, chosen)
-    return nyuv2.open_nyuv2(folder, chosen, normals)
+        source = celeba.open_celeba(folder, chosen)
+    elif dataset == "cityscapes":
+        source = cityscapes.open_cityscapes(folder, chosen)
+    else:
+        source = nyuv2.open_nyuv2(folder, chosen, normals)
+    origin = {"source": str(folder.absolute()), "size": f"{chosen[0]}x{chosen[1]}"}
+    origin |= {} if normals is None else {"normals": str(normals.absolute())}
+    return replace(source, origin=origin)
 
 
 def prepare_source(

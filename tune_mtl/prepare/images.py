@@ -1,59 +1,94 @@
-"""Decoding and resizing, by torchvision."""
+"""Decoding by Pillow, resizing: images by torchvision, maps of labels or measurements by centred nearest neighbour."""
+
+import io
 
 import numpy as np
 import torch
+from PIL import Image, UnidentifiedImageError
 from torch import Tensor
-from torchvision.io import ImageReadMode, decode_image
 from torchvision.transforms.v2.functional import InterpolationMode, resize
 
 from tune_mtl.prepare.source import Array, BadSample
 
-
-def decode_rgb(content: bytes, where: str, size: tuple[int, int]) -> Array:
-    """A JPEG or PNG as uint8 ``[3, height, width]``, resized bilinearly.
-
-    Raises:
-        BadSample: if it cannot be decoded.
-    """
-    return bilinear(_decode(content, where, ImageReadMode.RGB), size).numpy()
+_PNG = b"\x89PNG\r\n\x1a\n"
+_PNG_BIT_DEPTH = 24
+"""Where a PNG says how many bits a channel has; Pillow reads 16 of them as 8 in colour images, and does not tell."""
 
 
-def decode_labels(content: bytes, where: str) -> Tensor:
-    """A grey PNG as uint8 ``[height, width]``, as it is.
+def decode_rgb(content: bytes, where: str, size: tuple[int, int] | None = None) -> Array:
+    """Return a JPEG or PNG as uint8 ``[3, height, width]``, resized bilinearly to ``size`` (None: as it is).
 
     Raises:
-        BadSample: if it cannot be decoded.
+        BadSample: if it cannot be decoded, or has 16 bits per channel.
     """
-    return _decode(content, where, ImageReadMode.UNCHANGED)[0]
+    _check_bits(content, where, "images have 8 (which of the 16 are worth keeping, only you know)")
+    image = np.asarray(_decode(content, where, "RGB")).transpose(2, 0, 1)
+    return image if size is None else bilinear(torch.from_numpy(np.ascontiguousarray(image)), size).numpy()
 
 
-def _decode(content: bytes, where: str, mode: ImageReadMode) -> Tensor:
+def decode_labels(content: bytes, where: str) -> Array:
+    """Return a grey or palette PNG as uint8 ``[height, width]``, as it is.
+
+    Raises:
+        BadSample: if it cannot be decoded, has colours, or has 16 bits per pixel.
+    """
+    _check_bits(content, where, "label ids have 8 (instanceIds have 16: are these instances?)")
+    image = _decode(content, where)
+    if image.mode == "P" and _is_grey(image):  # as tools that make files smaller write them: ids are the grey levels
+        image = image.convert("L")
+    if image.mode not in ("L", "P"):
+        raise BadSample(f"{where} is an image of mode {image.mode}, but labels are one grey channel of ids")
+    return np.asarray(image)
+
+
+def _is_grey(image: Image.Image) -> bool:
+    red, green, blue = np.asarray(image.convert("RGB")).transpose(2, 0, 1)
+    return bool((red == green).all() and (green == blue).all())
+
+
+def _check_bits(content: bytes, where: str, rule: str) -> None:
+    if content.startswith(_PNG) and content[_PNG_BIT_DEPTH : _PNG_BIT_DEPTH + 1] == b"\x10":
+        raise BadSample(f"{where} is a PNG of 16 bits per channel, but {rule}")
+
+
+def _decode(content: bytes, where: str, mode: str | None = None) -> Image.Image:
+    """Return the whole image, in ``mode`` (None: its own)."""
+    if not content:
+        raise BadSample(f"{where} is empty")
     try:
-        if not content:
-            raise BadSample(f"{where} is empty")
-        decoded: Tensor = decode_image(torch.frombuffer(bytearray(content), dtype=torch.uint8), mode)
-    except RuntimeError as error:
-        raise BadSample(f"{where} cannot be decoded: {str(error).splitlines()[0]}") from None
-    return decoded
+        image = Image.open(io.BytesIO(content), formats=("JPEG", "PNG"))
+        image.load()
+    except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:  # Pillow raises all of them
+        unknown = isinstance(error, UnidentifiedImageError)
+        reason = "it is neither a JPEG nor a PNG" if unknown else str(error)
+        raise BadSample(f"{where} cannot be decoded: {reason}") from None
+    return image if mode is None or image.mode == mode else image.convert(mode)
 
 
 def bilinear(image: Tensor, size: tuple[int, int]) -> Tensor:
-    """``[channels, height, width]`` in another size."""
+    """Return ``[channels, height, width]`` in another size, antialiased."""
     if tuple(image.shape[-2:]) == size:
         return image
     resized: Tensor = resize(image, list(size), InterpolationMode.BILINEAR, antialias=True)
     return resized
 
 
-def nearest(labels: Tensor, size: tuple[int, int]) -> Tensor:
-    """``[height, width]`` in another size, without new values."""
-    if tuple(labels.shape[-2:]) == size:
-        return labels
-    resized: Tensor = resize(labels[None], list(size), InterpolationMode.NEAREST)
-    return resized[0]
+def nearest(values: Array, size: tuple[int, int]) -> Array:
+    """Return ``[..., height, width]`` in another size, without new values.
+
+    Output pixel i takes source pixel floor((i + 0.5) * source / output), the one under its centre, so that maps stay
+    where bilinear resizing leaves the image. Computed with whole numbers: torch's ``nearest-exact`` misses some pixels
+    by rounding, its ``nearest`` takes the first pixel of every block.
+    """
+    rows, columns = (_centres(length, wanted) for length, wanted in zip(values.shape[-2:], size, strict=True))
+    return values[..., rows[:, None], columns]
+
+
+def _centres(length: int, wanted: int) -> Array:
+    return (2 * np.arange(wanted) + 1) * length // (2 * wanted)
 
 
 def unit(vectors: Array) -> Array:
-    """``[3, height, width]`` scaled to length 1; zero vectors stay."""
+    """Return ``[3, height, width]`` scaled to length 1; zero vectors stay."""
     lengths = np.linalg.norm(vectors, axis=0, keepdims=True)
     return np.where(lengths > 0, vectors / np.maximum(lengths, 1e-12), 0.0)

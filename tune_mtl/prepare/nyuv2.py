@@ -1,6 +1,7 @@
 """NYUv2: 13-class segmentation, depth and surface normals of indoor scenes, 288x384."""
 
 import threading
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,16 +12,16 @@ import torch
 from scipy.io import loadmat
 
 from tune_mtl.core.errors import UserError
-from tune_mtl.prepare.images import bilinear, decode_rgb, nearest, unit
-from tune_mtl.prepare.source import Array, BadSample, Source, find
+from tune_mtl.prepare.images import bilinear, nearest, unit
+from tune_mtl.prepare.normals import normal_files, normals_from_depth, read_normals
+from tune_mtl.prepare.source import Array, BadSample, Source, check_same_size, find, listed
 
 SIZE = (288, 384)
 CLASSES = 13
 UNLABELLED = 255
 OFFICIAL = "nyu_depth_v2_labeled.mat"
-_FOCAL, _CENTRE = (518.8579, 519.4696), (325.5824, 253.7362)
-"""Of the camera, for 640x480 pixels: where normals are computed from depth."""
-
+_FARTHEST = 100.0
+"""Metres: ten times as far as the camera sees."""
 _NPY_SPLITS = {"train": "train", "test": "val"}
 """Ours, and the folder that holds it: the pre-processed layout calls the official test split `val`."""
 
@@ -32,14 +33,18 @@ def open_nyuv2(folder: Path, size: tuple[int, int] = SIZE, normals: Path | None 
         folder: Holds ``nyu_depth_v2_labeled.mat``, ``splits.mat`` and ``class13Mapping.mat`` (with
             ``classMapping40.mat``), or ``train`` and ``val``.
         size: Of the prepared images.
-        normals: A folder of PNGs named by the official number; default: ``normals`` beside the official file, else
-            normals are computed from depth.
+        normals: A folder of PNGs named by the official number, or with such folders ``train`` and ``test``; default:
+            ``normals`` beside the official file, else normals are computed from depth.
 
     Raises:
         UserError: if something is missing or does not match.
     """
     found = find(folder, (OFFICIAL, "train"), "data")
-    return _official(folder, size, normals) if found.name == OFFICIAL else _preprocessed(folder, size)
+    if found.name == OFFICIAL:
+        return _official(folder, size, normals)
+    if normals is not None:
+        raise UserError(f"--normals {normals} belongs to {OFFICIAL}; {folder} brings its own in */normal.")
+    return _preprocessed(folder, size)
 
 
 def _source(splits: Mapping[str, list[Any]], read: Any, size: tuple[int, int], notes: Mapping[str, Any]) -> Source:
@@ -57,30 +62,62 @@ def _source(splits: Mapping[str, list[Any]], read: Any, size: tuple[int, int], n
         notes={
             "labels": f"0 to {CLASSES - 1}, {UNLABELLED} is unlabelled",
             "depth": "metres, 0 is unknown",
-            "resized": "images and normals bilinear (normals to unit length again), labels and depth nearest",
+            "unknown_normals": "0, 0, 0",
+            "resized": "images bilinear, antialiased; labels, depth and normals nearest, centred",
             **notes,
         },
     )
 
 
-def _as_prepared(
-    image: Array, labels: Array, depth: Array, normals: Array, size: tuple[int, int], where: str
-) -> dict[str, Array]:
-    """Checked and resized: image uint8 ``[3, h, w]``, labels from -1, depth in metres, normals ``[3, h, w]``."""
-    if not np.isfinite(depth).all() or (depth < 0).any():
-        raise BadSample(f"{where} has a depth that is negative or no number")
-    if not np.isfinite(normals).all():
-        raise BadSample(f"{where} has a normal that is no number")
+@dataclass(frozen=True)
+class _Scene:
+    """One scene, not yet checked.
+
+    Attributes:
+        image: uint8 ``[3, h, w]``.
+        labels: From -1 (unlabelled), ``[h, w]``.
+        depth: Metres, 0 is unknown, ``[h, w]``.
+        normals: ``[3, h, w]``, zeros are unknown.
+        files: Where image, labels, depth and normals come from, in this order.
+    """
+
+    image: Array
+    labels: Array
+    depth: Array
+    normals: Array
+    files: tuple[str, str, str, str]
+
+
+def _as_prepared(scene: _Scene, size: tuple[int, int]) -> dict[str, Array]:
+    """Return the scene, checked and resized."""
+    image, labels, depth, normals = scene.image, scene.labels, scene.depth, scene.normals
+    _, of_labels, of_depth, of_normals = scene.files
+    if labels.ndim != 2:
+        raise BadSample(
+            f"{of_labels} has labels of shape {list(labels.shape)}, but they are one map of class numbers, [h, w]:"
+            " of one-hot labels take the argmax"
+        )
+    if depth.ndim != 2:
+        raise BadSample(f"{of_depth} has a depth of shape {list(depth.shape)}, but it is one map, [h, w]")
+    named = zip(scene.files, (image, labels, depth, normals), strict=True)
+    check_same_size({file: array.shape for file, array in named})
+    if not np.isfinite(labels).all() or (labels != np.rint(labels)).any():
+        wrong = labels[~np.isfinite(labels) | (labels != np.rint(labels))].flat[0]
+        raise BadSample(f"{of_labels} has label {wrong:g}, but labels are whole numbers from -1 to {CLASSES - 1}")
     if labels.min() < -1 or labels.max() >= CLASSES:
         wrong = labels[(labels < -1) | (labels >= CLASSES)].flat[0]
-        raise BadSample(f"{where} has label {int(wrong)}, but labels go from -1 to {CLASSES - 1}")
-    shrunk = nearest(torch.from_numpy(np.where(labels < 0, UNLABELLED, labels).astype(np.uint8)), size)
-    known = nearest(torch.from_numpy(depth.astype(np.float32)), size)
+        raise BadSample(f"{of_labels} has label {int(wrong)}, but labels go from -1 to {CLASSES - 1}")
+    if not np.isfinite(depth).all() or (depth < 0).any():
+        raise BadSample(f"{of_depth} has a depth that is negative or no number")
+    if depth.max() > _FARTHEST:
+        raise BadSample(f"{of_depth} has a depth of {depth.max():g}, but depth is in metres: are these millimetres?")
+    if not np.isfinite(normals).all():
+        raise BadSample(f"{of_normals} has a normal that is no number")
     return {
         "images": bilinear(torch.from_numpy(np.ascontiguousarray(image)), size).numpy(),
-        "labels": shrunk.numpy(),
-        "depth": known.numpy().astype(np.float16),
-        "normals": unit(bilinear(torch.from_numpy(normals.astype(np.float32)), size).numpy()).astype(np.float16),
+        "labels": nearest(np.where(labels < 0, UNLABELLED, labels).astype(np.uint8), size),
+        "depth": nearest(depth, size).astype(np.float16),
+        "normals": unit(nearest(normals, size)).astype(np.float16),
     }
 
 
@@ -92,6 +129,10 @@ class _Numbered:
     folder: str
     number: int
 
+    def file(self, part: str) -> str:
+        """Return the path of ``image``, ``label``, ``depth`` or ``normal``."""
+        return str(Path(self.folder, part, f"{self.number}.npy"))
+
 
 def _preprocessed(folder: Path, size: tuple[int, int]) -> Source:
     splits: dict[str, list[_Numbered]] = {}
@@ -100,7 +141,7 @@ def _preprocessed(folder: Path, size: tuple[int, int]) -> Source:
         numbers = {}
         for part in ("image", "label", "depth", "normal"):
             inside = find(place, (part,), f"folder '{part}'")
-            numbers[part] = {path.stem for path in inside.glob("*.npy")}
+            numbers[part] = {path.stem for path in listed(inside, ".npy")}
         for part, found in numbers.items():
             if found != numbers["image"]:
                 other = min(found ^ numbers["image"])
@@ -110,30 +151,40 @@ def _preprocessed(folder: Path, size: tuple[int, int]) -> Source:
         splits[split] = [_Numbered(str(place), number) for number in sorted(map(int, numbers["image"]))]
 
     def read(item: _Numbered) -> Mapping[str, Array]:
-        parts = {part: _load(item, part) for part in ("image", "label", "depth", "normal")}
-        where = f"{item.folder}/*/{item.number}.npy"
-        image = _channels_first(parts["image"], 3, where)
-        if image.dtype != np.uint8:
-            scale = 255.0 if image.max() <= 1.0 else 1.0
-            image = np.clip(np.rint(image * scale), 0, 255).astype(np.uint8)
-        return _as_prepared(
-            image,
-            np.squeeze(parts["label"]),
-            np.squeeze(parts["depth"]),
-            _channels_first(parts["normal"], 3, where),
-            size,
-            where,
+        files = (item.file("image"), item.file("label"), item.file("depth"), item.file("normal"))
+        image, labels, depth, normals = map(_load, files)
+        scene = _Scene(
+            _bytes_of(_channels_first(image, 3, files[0]), files[0]),
+            np.squeeze(labels),
+            np.squeeze(depth),
+            _channels_first(normals, 3, files[3]),
+            files,
         )
+        return _as_prepared(scene, size)
 
     return _source(splits, read, size, {"form": "pre-processed .npy files", "normals": "as given"})
 
 
-def _load(item: _Numbered, part: str) -> Array:
-    path = Path(item.folder, part, f"{item.number}.npy")
+def _load(path: str) -> Array:
     try:
-        return np.asarray(np.load(path))
+        array = np.asarray(np.load(path))
     except (OSError, ValueError, EOFError) as error:
         raise BadSample(f"{path} cannot be read: {error}") from None
+    if not np.issubdtype(array.dtype, np.number) or not array.size:
+        raise BadSample(f"{path} holds {array.dtype}{list(array.shape)}, but numbers were expected")
+    return array
+
+
+def _bytes_of(image: Array, where: str) -> Array:
+    """Return an image of any type of number as uint8; values up to 1 are taken as [0, 1]."""
+    if image.dtype == np.uint8:
+        return image
+    if not np.isfinite(image).all() or image.min() < 0 or image.max() > 255:
+        raise BadSample(
+            f"{where} has values from {image.min():g} to {image.max():g}, but images go from 0 to 1 or from 0 to 255"
+        )
+    scale = 255.0 if image.max() <= 1.0 else 1.0
+    return np.rint(image * scale).astype(np.uint8)
 
 
 def _channels_first(array: Array, channels: int, where: str) -> Array:
@@ -165,11 +216,17 @@ def _official(folder: Path, size: tuple[int, int], normals: Path | None) -> Sour
         if variable not in indices:
             raise UserError(f"{folder / 'splits.mat'} has no variable '{variable}'.")
         splits[split] = [int(number) for number in np.ravel(indices[variable])]
+        if not splits[split]:
+            raise UserError(f"{folder / 'splits.mat'} leaves split '{split}' empty: '{variable}' has no numbers.")
         if min(splits[split]) < 1 or max(splits[split]) > len(images):
             raise UserError(f"{folder / 'splits.mat'}: '{variable}' must number images from 1 to {len(images)}.")
+    numbers = [number for found in splits.values() for number in found]
+    twice = [number for number, times in Counter(numbers).items() if times > 1]
+    if twice:
+        raise UserError(f"{folder / 'splits.mat'} lists image {twice[0]} twice: each is in one split, once.")
     beside = folder / "normals"
     given = normals or (beside if beside.is_dir() else None)
-    files = {} if given is None else _normal_files(given, [*splits["train"], *splits["test"]])
+    files = {} if given is None else normal_files(given, splits)
     lock = threading.Lock()
 
     def read(number: int) -> Mapping[str, Array]:
@@ -181,12 +238,10 @@ def _official(folder: Path, size: tuple[int, int], normals: Path | None) -> Sour
             raise BadSample(f"{where} has label {ids.max()}, but the class mapping ends at {len(table) - 1}")
         if not np.isfinite(depth).all():
             raise BadSample(f"{where} has a depth that is no number")
-        if files:
-            shape = (int(image.shape[1]), int(image.shape[2]))
-            surface = decode_rgb(files[number].read_bytes(), str(files[number]), shape).astype(np.float32) / 127.5 - 1.0
-        else:
-            surface = normals_from_depth(depth)
-        return _as_prepared(image, table[ids], depth, surface, size, where)
+        surface = read_normals(files[number]) if files else normals_from_depth(depth)
+        of_normals = str(files[number]) if files else f"{where} (normals)"
+        named = (where, f"{where} (labels)", f"{where} (depth)", of_normals)
+        return _as_prepared(_Scene(image, table[ids], depth, surface, named), size)
 
     origin = f"from {given}" if files else "computed from depth: cross products of neighbouring points"
     return _source(splits, read, size, {"form": OFFICIAL, "normals": origin})
@@ -242,34 +297,3 @@ def _mat(path: Path) -> dict[str, Any]:
         return dict(loadmat(path))
     except (OSError, ValueError, TypeError, NotImplementedError) as error:  # the last: scipy, of MATLAB 7.3 files
         raise UserError(f"{path} cannot be read: {error}.") from None
-
-
-def _normal_files(folder: Path, numbers: list[int]) -> dict[int, Path]:
-    """The PNG of each official number: ``0001.png`` or ``1.png``; numbering from 0 is seen by its ``0000.png``."""
-    files = {int(path.stem): path for path in folder.glob("*.png") if path.stem.isdigit()}
-    shift = 1 if 0 in files else 0
-    missing = [number for number in numbers if number - shift not in files]
-    if missing:
-        raise UserError(f"{folder} has normals for {len(files)} images, but none for number {missing[0]}.")
-    return {number: files[number - shift] for number in numbers}
-
-
-def normals_from_depth(depth: Array) -> Array:
-    """Unit normals ``[3, h, w]`` (x right, y down, z away from the camera) that face the camera; 0 where depth is 0.
-
-    Pixels become points by the camera's focal length; a normal is the cross product of the differences between a
-    point's neighbours.
-    """
-    height, width = depth.shape
-    across, down = np.meshgrid(np.arange(width), np.arange(height))
-    scale = width / 640.0
-    points = np.stack(
-        [
-            (across - _CENTRE[0] * scale) * depth / (_FOCAL[0] * scale),
-            (down - _CENTRE[1] * scale) * depth / (_FOCAL[1] * scale),
-            depth,
-        ]
-    )
-    found = np.cross(np.gradient(points, axis=2), np.gradient(points, axis=1), axis=0)
-    facing = np.where((found * points).sum(axis=0, keepdims=True) > 0, -found, found)
-    return unit(np.where(depth[None] > 0, facing, 0.0))

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from tune_mtl.core.errors import UserError
-from tune_mtl.core.prepared import MANIFEST, VERSION, ArrayInfo, Manifest, checksum
+from tune_mtl.core.prepared import MANIFEST, VERSION, ArrayInfo, Manifest, checksum, version_in
 from tune_mtl.prepare.source import Array, BadSample, Source
 
 _CHUNK = 64
@@ -43,7 +43,7 @@ def prepare(
     skip_bad: bool = False,
     on_progress: Callable[[int, int], None] | None = None,
 ) -> Manifest:
-    """Write ``source`` to ``out / source.name``; goes on with what a killed run left.
+    """Write ``source`` to ``out / source.name``; goes on with what a killed run left, and replaces an older layout.
 
     Args:
         source: What to read.
@@ -56,13 +56,20 @@ def prepare(
         UserError: for a set that exists, a bad sample, or too little disk space; nothing is published then.
     """
     target, partial = out / source.name, out / f"{source.name}.partial"
-    if target.exists():
+    if target.exists() and version_in(target) in (None, VERSION):
         raise UserError(f"{target} exists already: remove it to prepare {source.name} again, or choose another --out.")
     writer = _Writer(source, partial, skip_bad=skip_bad)
     writer.begin()
     writer.write(workers, on_progress)
     manifest = writer.finish()
-    partial.rename(target)
+    if target.exists():  # of an older layout, which nothing reads any more
+        older = out / f"{source.name}.older"
+        shutil.rmtree(older, ignore_errors=True)
+        target.rename(older)
+        partial.rename(target)
+        shutil.rmtree(older, ignore_errors=True)
+    else:
+        partial.rename(target)
     return manifest
 
 
@@ -74,7 +81,12 @@ class _Writer:
 
     def begin(self) -> None:
         """Make the arrays, or keep those of a run that was killed while preparing the same samples."""
-        plan = {"tool": _tool(), "samples": _fingerprint(self.source), "arrays": _plain(self.source.arrays)}
+        plan = {
+            "tool": _tool(),
+            "version": VERSION,
+            "samples": _fingerprint(self.source),
+            "arrays": _plain(self.source.arrays),
+        }
         try:
             if self.folder.exists() and _read(self.folder / _PLAN) != plan:
                 shutil.rmtree(self.folder)
@@ -152,6 +164,9 @@ class _Writer:
         for chunk in _chunks(self.source):
             bad[chunk.split] |= dict(json.loads((self.folder / _DONE / chunk.name).read_text()))
         for split, items in self.source.splits.items():
+            if len(bad[split]) == len(items):
+                why = next(iter(bad[split].values()), "there are no samples")
+                raise UserError(f"split '{split}' of {self.source.name} would be empty: {why}. Nothing was published.")
             if bad[split]:
                 kept = np.array([index for index in range(len(items)) if index not in bad[split]], dtype=np.int64)
                 for name in self.source.arrays:
@@ -166,6 +181,7 @@ class _Writer:
             source=dict(self.source.counts),
             skipped=tuple(reason for reasons in bad.values() for reason in reasons.values()),
             notes=dict(self.source.notes),
+            origin=dict(self.source.origin),
         )
         manifest.write(self.folder)
         for leftover in (self.folder / _DONE, self.folder / _PLAN):

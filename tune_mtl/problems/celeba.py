@@ -1,7 +1,7 @@
 """`celeba`: 40 binary attributes of faces."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -37,6 +37,7 @@ class CelebA(PreparedProblem):
     """Each attribute is a task: binary cross-entropy, error and F1. The official partition has all three splits."""
 
     name = "celeba"
+    paper_options: ClassVar[Mapping[str, Any]] = {}
     defaults: Mapping[str, Any] = {
         "epochs": 15,
         "batch_size": 256,

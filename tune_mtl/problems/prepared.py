@@ -1,5 +1,6 @@
 """What the problems on prepared sets share: where the set is, and which rows are which split."""
 
+from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -26,13 +27,27 @@ class PreparedProblem(Problem):
 
     objective = Objective("val/loss", "min")
     own_options: ClassVar[tuple[str, ...]] = ("protocol",)
+    paper_options: ClassVar[Mapping[str, Any]] = {"protocol": "paper"}
 
     def __init__(self, protocol: Protocol = "holdout", data: str | None = None, **parts: Any) -> None:
         if protocol not in ("holdout", "paper"):
             raise UserError(f"protocol={protocol!r} must be holdout or paper.")
         self.protocol = protocol
         self.prepared = open_prepared(self.name, data)
+        for split in self.prepared.manifest.splits:  # what is missing is said now, not when it is due after training
+            self.prepared.arrays(split)
         super().__init__(**parts)
+
+    @property
+    def protocol_text(self) -> str:
+        """What the protocol means for this set, in a few words."""
+        splits = list(self.prepared.manifest.splits)
+        if len(splits) == 3:
+            return "official: selected on the official val, tested on the official test split"
+        train, other = splits
+        if self.protocol == "paper":
+            return f"paper: all of {train} is trained on, selected on the official {other} split; there is no test"
+        return f"holdout: selected on a fixed tenth of {train}, tested on the official {other} split"
 
     def data(self, split: str) -> MappedData | None:
         """Rows of the mapped arrays."""

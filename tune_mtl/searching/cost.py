@@ -1,9 +1,11 @@
 """What a search will cost, in time and on disk, from a short look at its most demanding trials."""
 
 import shutil
-import time
+import statistics
+from collections import Counter
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -12,25 +14,36 @@ import torch
 from tune_mtl.core.errors import UserError
 from tune_mtl.core.nested import tensors
 from tune_mtl.core.seeds import isolated
-from tune_mtl.searching.plan import Plan, mini_batches_per_epoch
+from tune_mtl.searching.pace import one_pass, take_pace, trial_seconds
+from tune_mtl.searching.plan import Plan
 from tune_mtl.strategies.info import count
 from tune_mtl.strategies.registry import strategy_info
 from tune_mtl.training.config import Config, resolve
 from tune_mtl.training.trainer import Diverged, Trainer
 
 _KEPT_CHECKPOINTS = 2
-_LOOKS = 3
-"""Mini-batches after which it is known who is slow; the first does not count."""
-_SMALL_BATCH = 8
-"""Samples, where only what is kept is weighed: it does not depend on them, and many groups take their time."""
+_SMALL_BATCH = 2
+"""Samples, where only what is kept is weighed: it does not depend on them, and many tasks take their time."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What a search will cost at most: seconds of one trial (0: not measured), bytes on disk in all."""
+    """What a search will cost at most.
 
-    seconds_per_trial: float
+    Attributes:
+        disk: Bytes in all.
+        seconds: Of the longest trial of each strategy, extrapolated from a few mini-batches; empty if not asked for.
+        spent: Seconds of all trials, one after the other, likewise.
+    """
+
     disk: int
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    spent: float = 0.0
+
+    @property
+    def seconds_per_trial(self) -> float:
+        """Of the longest trial of all; 0 if not asked for."""
+        return max(self.seconds.values(), default=0.0)
 
 
 class _Enough(Exception):
@@ -45,7 +58,7 @@ def check_disk(plan: Plan) -> None:
     """
     try:
         Path(plan.storage).mkdir(parents=True, exist_ok=True)
-        needed, free = measure(plan, whole_period=False).disk, shutil.disk_usage(plan.storage).free
+        needed, free = measure(plan, timed=False).disk, shutil.disk_usage(plan.storage).free
     except OSError as error:
         raise UserError(f"storage {plan.storage} cannot be written: {error.strerror}. Give --storage.") from None
     except UserError:
@@ -59,30 +72,29 @@ def check_disk(plan: Plan) -> None:
         )
 
 
-def measure(plan: Plan, *, whole_period: bool) -> Measured:
-    """Train the most demanding configs in this process.
-
-    One small mini-batch of the one that keeps most; with ``whole_period`` also the one that takes longest, to its first
-    evaluation.
-    """
+def measure(plan: Plan, *, timed: bool) -> Measured:
+    """Look at the most demanding configs in this process: what they keep, and with ``timed`` how long they take."""
     threads = torch.get_num_threads()
     with isolated():
         kept, weights = _weigh(plan, largest(plan))
-        seconds = _time(plan, slowest(plan)) if whole_period else 0.0
+        seconds, spent = _time(plan) if timed else ({}, 0.0)
     torch.set_num_threads(threads)
     at_once = plan.settings.concurrency or plan.slots
-    return Measured(seconds, at_once * _KEPT_CHECKPOINTS * (kept + weights) + plan.total * weights)
+    disk = at_once * _KEPT_CHECKPOINTS * (kept + weights) + plan.total * weights
+    return Measured(disk, seconds, spent)
 
 
 def demanding(plan: Plan) -> list[Config]:
-    """The first config of every strategy, with as many groups as any."""
-    found = []
-    for strategy in plan.space.strategies:
-        config = next(plan.space.grid(strategy))
-        if "groups" in plan.space.of(strategy):
-            config["groups"] = max(plan.space.of(strategy)["groups"].points(), key=_group_count)
-        found.append(resolve(plan.problem, plan.completed(config), plan.settings.problem))
-    return found
+    """Return the first config of every strategy, with as many groups as any."""
+    return [_of_each_count(plan, strategy)[-1] for strategy in plan.space.strategies]
+
+
+def _of_each_count(plan: Plan, strategy: str) -> list[Config]:
+    """Return the first config of ``strategy`` with each number of groups that is tried, the fewest first."""
+    first = next(plan.space.grid(strategy))
+    groups = plan.space.of(strategy).get("groups")
+    tried = [{}] if groups is None else [{"groups": value} for value in sorted(groups.points(), key=_group_count)]
+    return [resolve(plan.problem, plan.completed({**first, **own}), plan.settings.problem) for own in tried]
 
 
 def largest(plan: Plan) -> Config:
@@ -96,29 +108,11 @@ def largest(plan: Plan) -> Config:
     return max(demanding(plan), key=states)
 
 
-def slowest(plan: Plan) -> Config:
-    """The demanding config that takes longest, by its first mini-batches: some strategies solve programs."""
-    configs = demanding(plan)
-    if len(configs) == 1:
-        return configs[0]
-    tasks = len(plan.problem.tasks)
-
-    def seconds(config: Config) -> float:
-        moments: list[float] = []
-
-        def note() -> None:
-            moments.append(time.monotonic())
-            if len(moments) == _LOOKS:
-                raise _Enough
-
-        trainer = Trainer(plan.problem, config)
-        with suppress(_Enough, Diverged):
-            trainer.run_period(note)
-        trainer.close()
-        pace = (moments[-1] - moments[0]) / (len(moments) - 1) if len(moments) > 1 else 0.0
-        return pace * config.mini_batches(mini_batches_per_epoch(plan.problem, config), tasks)
-
-    return max(configs, key=seconds)
+def slowest(plan: Plan) -> str:
+    """Return the strategy whose trials take longest."""
+    with isolated():
+        seconds, _ = _time(plan)
+    return max(seconds, key=lambda strategy: seconds[strategy])
 
 
 def _group_count(groups: int | list[list[str]]) -> int:
@@ -126,8 +120,15 @@ def _group_count(groups: int | list[list[str]]) -> int:
 
 
 def _weigh(plan: Plan, config: Config) -> tuple[int, int]:
-    """Bytes of a trial's checkpoint, and of its weights."""
+    """Return the bytes of a trial's checkpoint, and of its weights; every group more adds the same."""
+    if not isinstance(config.groups, int) or config.groups <= 2:
+        return _weigh_one(plan, config)
+    one, _ = _weigh_one(plan, config.model_copy(update={"groups": 1}))
+    two, weights = _weigh_one(plan, config.model_copy(update={"groups": 2}))
+    return two + (config.groups - 2) * (two - one), weights
 
+
+def _weigh_one(plan: Plan, config: Config) -> tuple[int, int]:
     def stop() -> None:
         raise _Enough
 
@@ -140,14 +141,25 @@ def _weigh(plan: Plan, config: Config) -> tuple[int, int]:
     return kept, weights
 
 
-def _time(plan: Plan, config: Config) -> float:
-    """Seconds of a whole trial, judged by its first evaluation."""
-    trainer = Trainer(plan.problem, config)
-    started = time.monotonic()
-    with suppress(Diverged):
-        trainer.run_period()
-    trainer.close()
-    return (time.monotonic() - started) / (trainer.progress or 1.0)
+def _time(plan: Plan) -> tuple[dict[str, float], float]:
+    """Return the seconds of the longest trial of each strategy, and of all trials together.
+
+    One config of each strategy is timed, with as few groups as any: what more groups take follows from their updates.
+    """
+    problem = plan.problem
+    of_strategy = {strategy: _of_each_count(plan, strategy) for strategy in plan.space.strategies}
+    paces = {strategy: take_pace(problem, configs[0]) for strategy, configs in of_strategy.items()}
+    each = one_pass(list(paces.values()), len(problem.tasks))
+    by_count = {
+        strategy: [trial_seconds(problem, config, paces[strategy], each) for config in configs]
+        for strategy, configs in of_strategy.items()
+    }
+    longest = {strategy: max(seconds) for strategy, seconds in by_count.items()}
+    mean = {strategy: statistics.fmean(seconds) for strategy, seconds in by_count.items()}
+    turns = Counter(turn.strategy for turn in plan.turns)
+    return longest, sum(
+        trials * (max(mean.values()) if strategy is None else mean[strategy]) for strategy, trials in turns.items()
+    )
 
 
 def _bytes(state: Any) -> int:

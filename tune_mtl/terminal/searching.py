@@ -1,6 +1,5 @@
 """Plans, results and lists of searches, for people."""
 
-import math
 from typing import TYPE_CHECKING
 
 from tune_mtl.terminal.tables import console, number, table
@@ -8,37 +7,57 @@ from tune_mtl.terminal.tables import console, number, table
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from search_spaces import Dimension
     from tune_mtl.best import BestTrial
     from tune_mtl.report.claims import Claim
     from tune_mtl.report.write import Report
-    from tune_mtl.search import SearchResult
     from tune_mtl.searching.plan import Plan
+    from tune_mtl.searching.result import SearchResult
 
 
 def show_plan(plan: "Plan") -> None:
-    """What a search would run, with its cost estimated from one measured period."""
+    """What a search would run, with its cost extrapolated from a few mini-batches of each strategy."""
     from tune_mtl.searching.cost import measure
 
-    settings, measured = plan.settings, measure(plan, whole_period=True)
+    settings, measured = plan.settings, measure(plan, timed=True)
+    grid = settings.algorithm == "grid"
     rows = []
     for strategy in plan.space.strategies:
-        dimensions = ", ".join(
-            f"{name}: {_dimension(dimension)}" for name, dimension in plan.space.of(strategy).items()
+        dimensions = "; ".join(
+            f"{name}: {_dimension(dimension, grid=grid)}" for name, dimension in plan.space.of(strategy).items()
         )
-        rows.append((strategy, dimensions))
+        rows.append((strategy, dimensions, _duration(measured.seconds[strategy])))
     table(
-        ("strategy", "searched"), rows, title=f"search '{settings.name}' on {settings.problem}, space {plan.space.name}"
+        ("strategy", "tried" if grid else "searched", "longest trial"),
+        rows,
+        title=f"search '{settings.name}' on {settings.problem}, space {plan.space.name}",
     )
     at_once = settings.concurrency or plan.slots
-    seconds = measured.seconds_per_trial * math.ceil(plan.total / at_once)
+    seconds = max(measured.spent / min(at_once, plan.total), measured.seconds_per_trial)
+    stopped = "" if settings.scheduler == "none" else "; early stopping saves on it"
     console().print(
         f"{plan.total} trials{_tunings(plan)} of at most {plan.budget} by {plan.objective},"
         f" algorithm {settings.algorithm}, scheduler {settings.scheduler}, balance {settings.balance}.\n"
-        f"At most about {_duration(seconds)} with {at_once} at once"
-        f" ({_duration(measured.seconds_per_trial)} for the slowest trial; early stopping saves on it),"
-        f" {measured.disk / 2**20:.0f} MiB on disk in {plan.storage}.\n{_after(plan)}Nothing was started.",
+        f"{_protocol(plan)}"
+        f"At most about {_duration(seconds)} with {at_once} at once on machines like this one"
+        f" ({_duration(measured.seconds_per_trial)} for the slowest trial{stopped}),"
+        f" {measured.disk / 2**20:.0f} MiB on disk in {plan.storage}.\n"
+        "Times are extrapolated from a few small mini-batches of each strategy: take them as orders of magnitude.\n"
+        f"{_after(plan)}Nothing was started.",
         soft_wrap=True,
     )
+
+
+def _protocol(plan: "Plan") -> str:
+    """Seeds, batch sizes, and which data decide."""
+    seeds = ", ".join(str(seed) for seed in plan.seeds.values())
+    sizes = []
+    for key in ("batch_size", "eval_batch_size"):
+        tried = plan.space.dimensions.get(key)
+        sizes.append(str(plan.constant.get(key)) if tried is None else _dimension(tried, grid=True))
+    said = f"Seed{'s' if len(plan.seeds) > 1 else ''} {seeds}; batch size {sizes[0]}, {sizes[1]} in evaluation.\n"
+    protocol = getattr(plan.problem, "protocol_text", None)
+    return said if protocol is None else f"{said}Protocol {protocol}.\n"
 
 
 def _tunings(plan: "Plan") -> str:
@@ -180,16 +199,21 @@ def _ranking(winners: "dict[str, BestTrial]") -> None:
     table(("strategy", f"best {metric}", *searched, "epoch", "path", "trial"), rows)
 
 
-def _dimension(dimension: object) -> str:
-    values = getattr(dimension, "values", None)
+def _dimension(dimension: "Dimension", *, grid: bool) -> str:
+    """Return every value that a grid tries, or what a guided search may choose from."""
+    values = dimension.points() if grid else getattr(dimension, "values", None)
     if values is not None:
-        return " | ".join(str(value) for value in values)
-    grid = getattr(dimension, "grid", ())
-    points = f" (grid {', '.join(f'{point:g}' for point in grid)})" if grid else ""
-    return f"{dimension.low:g} to {dimension.high:g}{points}"  # type: ignore[attr-defined]
+        return ", ".join(f"{value:g}" if isinstance(value, float) else str(value) for value in values)
+    return f"{dimension.low:g} to {dimension.high:g}"  # type: ignore[union-attr]
 
 
 def _duration(seconds: float) -> str:
+    """Return a length of time in the unit that people would choose."""
     if seconds < 120:
         return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} min"
+    if seconds < 2 * 86400:
+        return f"{seconds / 3600:.1f} h"
+    days = seconds / 86400
+    return f"{days:.0f} days" if days < 730 else f"{days / 365:.0f} years"

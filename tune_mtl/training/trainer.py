@@ -16,6 +16,7 @@ from tune_mtl.core.problem import Problem
 from tune_mtl.core.seeds import generator, global_state, isolated, seed_everything, set_global_state
 from tune_mtl.strategies.base import labelled_rows
 from tune_mtl.strategies.make import make_strategy
+from tune_mtl.training.batch_norm import check_single_samples
 from tune_mtl.training.config import Config
 from tune_mtl.training.evaluation import LossMeter, evaluate, mean_loss, metric_names, row_counts
 from tune_mtl.training.loader import batches, evaluation_order, training_order
@@ -58,6 +59,7 @@ class Trainer:
         self._flat = config.as_dict()
         self.device = choose_device(config.device)
         self._train, self._val = _split(problem, "train"), _split(problem, "val")
+        self._opened: dict[str, Data | None] = {"train": self._train, "val": self._val}
         if config.batch_size > len(self._train):
             raise UserError(f"batch_size={config.batch_size} exceeds the {len(self._train)} training samples.")
         check_metric(problem, config)
@@ -86,6 +88,8 @@ class Trainer:
         if config.compile:
             self.strategy.compile()
         self._model = model
+        self.check_batches("train")
+        self.check_batches("val")
         traced = self.strategy.info.shares_trunk and traced_weights(self.strategy.model.trunk)
         self.path = PathLength(self.strategy.model, self.strategy.optimizers) if traced else None
 
@@ -96,6 +100,33 @@ class Trainer:
         self._mini_batch = 0
         self._seconds = 0.0
         self._meter = LossMeter(self.strategy.tasks, self.device)
+
+    def _data(self, split: str) -> Data | None:
+        """Return a split, asked for once."""
+        if split not in self._opened:
+            self._opened[split] = self.problem.data(split)
+        return self._opened[split]
+
+    def check_batches(self, split: str) -> None:
+        """Refuse a split that cannot be read, or that leaves a batch too small for the network, before training.
+
+        Raises:
+            UserError: for batches of one sample where batch normalisation needs more.
+        """
+        data = self._data(split)
+        if data is None:
+            return
+        size, trains = self.config.batch_size if split == "train" else self.config.eval_batch_size, split == "train"
+        name = "batch_size" if trains else "eval_batch_size"
+        if size == 1:
+            single = {f"{name}=1": (f"Give a larger {name}.", trains)}
+        elif not trains and len(data) % size == 1:
+            setting = f"{name}={size} leaves one of the {len(data)} samples of '{split}' for a last batch of its own"
+            single = {setting: (f"Give another {name}.", False)}
+        else:
+            return
+        fresh = generator(0, "augmentation", device=self.device)
+        check_single_samples(self._model, single, lambda: self.place(data.batch(torch.tensor([0])), fresh))
 
     @property
     def finished(self) -> bool:
@@ -123,7 +154,7 @@ class Trainer:
 
     def _run_epoch(self, after_batch: Callable[[], None] | None) -> None:
         order = training_order(len(self._train), self.config.batch_size, self.config.seed, self.epoch)
-        coming = batches(self._train, order[self._mini_batch :], self._place, self.device, self.config.seed, self.epoch)
+        coming = batches(self._train, order[self._mini_batch :], self.place, self.device, self.config.seed, self.epoch)
         started, before = time.perf_counter(), self._seconds
         self.strategy.model.train()
         for batch in coming:
@@ -193,11 +224,11 @@ class Trainer:
 
     def evaluate(self, split: str) -> Record:
         """Losses and metrics of the current weights on ``split``; empty where the problem has no such split."""
-        data = self._val if split == "val" else self.problem.data(split)
+        data = self._data(split)
         if data is None:
             return {}
         order = evaluation_order(len(data), self.config.eval_batch_size)
-        coming = batches(data, order, self._place, self.device, self.config.seed, self.epoch)
+        coming = batches(data, order, self.place, self.device, self.config.seed, self.epoch)
         values = evaluate(self.strategy, coming, split, self.device, self.problem.joint_metrics())
         self.strategy.model.train()
         return values
@@ -284,10 +315,10 @@ class Trainer:
         self._augmentation.set_state(state["augmentation"])
         set_global_state(state["random"])
 
-    def _place(self, batch: Batch) -> Batch:
-        return self.problem.to_device(
-            batch.to(self.device, channels_last=self.config.channels_last), self._augmentation
-        )
+    def place(self, batch: Batch, random: torch.Generator | None = None) -> Batch:
+        """Return ``batch`` as the network takes it; ``random`` instead of the trial's own source of augmentation."""
+        placed = batch.to(self.device, channels_last=self.config.channels_last)
+        return self.problem.to_device(placed, random or self._augmentation)
 
     def _check_divergence(self) -> None:
         if not self._meter.finite():

@@ -130,6 +130,7 @@ def _run(
     trainer: Trainer, folder: "RunFolder | None", on_evaluation: Callable[[Record, Config], None] | None
 ) -> TrialResult:
     config = trainer.config
+    trainer.check_batches("test")  # what is wrong with it is said before training, not after
     save = None if folder is None else folder.save_if_due(trainer)
     try:
         while not trainer.finished and trainer.diverged is None:
