@@ -188,7 +188,7 @@ def _delivered(plan: Any, tracker: Any) -> dict[str, Any]:
     """The last records, told to a real store that holds all others."""
     from benchmarks.filled_store import FilledStore
     from benchmarks.simulated import example
-    from tune_mtl.best import best
+    from tune_mtl.results.searches import best
     from tune_mtl.searching.manage import summaries
     from tune_mtl.tracking import names
     from tune_mtl.tracking.runs import SearchRuns

@@ -22,8 +22,8 @@ from tests.toys import toy_problem
 from tests.tracking.postgres import free_port
 from trainables.base import MTLTrainable
 from tune_mtl import UserError
-from tune_mtl.best import find_search
 from tune_mtl.cli import main
+from tune_mtl.results.searches import find_search
 from tune_mtl.tracking import names
 from tune_mtl.training import checkpoint
 from tune_mtl.training.trial import CHECKPOINT, RESULT

@@ -7,7 +7,6 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tune_mtl.best import BestTrial, best, export, trials
     from tune_mtl.confirm import confirm
     from tune_mtl.core.data import Batch, Data, DatasetData, TensorData
     from tune_mtl.core.errors import UserError
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from tune_mtl.report import report
     from tune_mtl.report.verdict import verdict
     from tune_mtl.report.write import Report, paper_claims
+    from tune_mtl.results.searches import BestTrial, best, export, trials
     from tune_mtl.search import extend, resume, search
     from tune_mtl.searching.result import SearchResult
     from tune_mtl.strategies.base import Strategy
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Batch": "tune_mtl.core.data",
-    "BestTrial": "tune_mtl.best",
+    "BestTrial": "tune_mtl.results.searches",
     "Data": "tune_mtl.core.data",
     "DatasetData": "tune_mtl.core.data",
     "Exported": "tune_mtl.exporting.deliver",
@@ -44,9 +44,9 @@ _HOMES = {
     "TensorData": "tune_mtl.core.data",
     "TrialResult": "tune_mtl.training.trial",
     "UserError": "tune_mtl.core.errors",
-    "best": "tune_mtl.best",
+    "best": "tune_mtl.results.searches",
     "confirm": "tune_mtl.confirm",
-    "export": "tune_mtl.best",
+    "export": "tune_mtl.results.searches",
     "extend": "tune_mtl.search",
     "load_problem": "tune_mtl.problems.registry",
     "make_strategy": "tune_mtl.strategies.make",
@@ -55,7 +55,7 @@ _HOMES = {
     "resume": "tune_mtl.search",
     "search": "tune_mtl.search",
     "train": "tune_mtl.training.trial",
-    "trials": "tune_mtl.best",
+    "trials": "tune_mtl.results.searches",
     "verdict": "tune_mtl.report.verdict",
 }
 

@@ -4,14 +4,14 @@ import hashlib
 import json
 from collections.abc import Callable
 
-from tune_mtl.best import trials
 from tune_mtl.core.callable_module import make_callable
 from tune_mtl.core.errors import UserError
 from tune_mtl.core.problem import Problem
 from tune_mtl.problems.registry import load_problem
-from tune_mtl.report.evidence import Evidence
 from tune_mtl.report.results import Results
 from tune_mtl.report.write import Report, write_report
+from tune_mtl.results.search_data import Evidence
+from tune_mtl.results.searches import trials
 from tune_mtl.searching.admission import check_address
 from tune_mtl.searching.alone import alone_in
 from tune_mtl.searching.cluster import Cluster, logged_to

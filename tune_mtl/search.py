@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from tune_mtl.best import BestTrial, all_searches, best, best_by_strategy, find_search, trials
 from tune_mtl.confirm import confirm_search
 from tune_mtl.core.callable_module import make_callable
 from tune_mtl.core.errors import UserError
@@ -17,6 +16,7 @@ from tune_mtl.core.problem import Problem
 from tune_mtl.core.stopping import Interrupted
 from tune_mtl.problems.registry import load_problem
 from tune_mtl.report.write import Report, write_report
+from tune_mtl.results.searches import BestTrial, all_searches, best, best_by_strategy, find_search, trials
 from tune_mtl.searching.admission import check_address
 from tune_mtl.searching.alone import alone_in
 from tune_mtl.searching.cluster import Cluster, logged_to

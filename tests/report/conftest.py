@@ -6,7 +6,7 @@ import pytest
 
 import tune_mtl
 from tests.report.stories import Story, repeated, replicated, usual
-from tune_mtl.report.evidence import Evidence
+from tune_mtl.results.search_data import Evidence
 from tune_mtl.tracking import names
 from tune_mtl.tracking.store import client, reachable, tracking_uri
 

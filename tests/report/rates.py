@@ -1,7 +1,7 @@
 """Made-up searches, told by the learning rates that were tried."""
 
 from tests.report.stories import Story
-from tune_mtl.report.evidence import Evidence
+from tune_mtl.results.search_data import Evidence
 
 RANGE = {"low": 1e-4, "high": 1e-1, "log": True}
 GRID = {"points": [1e-4, 1e-3, 1e-2, 1e-1]}

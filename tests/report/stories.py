@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 import pandas as pd
 
-from tune_mtl.best import BestTrial
 from tune_mtl.core.objective import Objective
-from tune_mtl.report.evidence import Evidence, Trained
+from tune_mtl.results.search_data import Evidence, Trained
+from tune_mtl.results.searches import BestTrial
 from tune_mtl.tracking import names
 from tune_mtl.tracking.runs import SearchRuns, new_ranking
 from tune_mtl.tracking.store import reachable, tracking_uri

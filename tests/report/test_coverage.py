@@ -16,7 +16,7 @@ from tests.report.stories import Story, text_of
 from tune_mtl.problems.registry import load_problem
 from tune_mtl.report import coverage
 from tune_mtl.report.coverage import Coverage, Searched, expected_best, gaps_around, near, unexplored
-from tune_mtl.report.evidence import Evidence
+from tune_mtl.results.search_data import Evidence
 from tune_mtl.searching.facts import problem_facts
 from tune_mtl.searching.plan import Plan
 from tune_mtl.searching.settings import Settings

@@ -8,11 +8,11 @@ from matplotlib.figure import Figure
 import tune_mtl
 from tests.report.stories import Story, usual
 from tune_mtl.report.drawing import PALETTE, fit_values, label_points, looks, style
-from tune_mtl.report.evidence import Evidence
 from tune_mtl.report.figures import learning_rates
 from tune_mtl.report.frontier import pareto, quality_and_cost
 from tune_mtl.report.page import STYLE
 from tune_mtl.report.results import Results
+from tune_mtl.results.search_data import Evidence
 from tune_mtl.strategies.registry import registry
 
 

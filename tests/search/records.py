@@ -2,7 +2,7 @@
 
 from mlflow.entities import Run
 
-from tune_mtl.best import find_search
+from tune_mtl.results.searches import find_search
 from tune_mtl.tracking import names
 from tune_mtl.tracking.runs import search_runs
 

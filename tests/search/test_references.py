@@ -13,7 +13,7 @@ from tests.test_cli import tune_mtl as command
 from tests.toys import make_tasks, toy_problem
 from trainables.sharing import SharedProblem
 from tune_mtl import Objective, Task
-from tune_mtl.best import find_search
+from tune_mtl.results.searches import find_search
 from tune_mtl.search import plan_search
 from tune_mtl.searching.facts import problem_facts
 from tune_mtl.searching.plan import Plan

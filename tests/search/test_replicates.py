@@ -17,9 +17,9 @@ from tests.search.processes import fresh_environment
 from tests.search.records import check_records
 from tests.test_cli import tune_mtl as command
 from tune_mtl import UserError
-from tune_mtl.best import find_search
 from tune_mtl.cli import main
-from tune_mtl.report.evidence import Evidence
+from tune_mtl.results.search_data import Evidence
+from tune_mtl.results.searches import find_search
 from tune_mtl.tracking import names
 from tune_mtl.training.checkpoint import write_json
 

@@ -18,7 +18,7 @@ from tests.tracking.many import fill
 from tests.tracking.postgres import postgresql, programs
 from tests.tracking.server import mlflow_server
 from tune_mtl import UserError
-from tune_mtl.best import best_by_strategy
+from tune_mtl.results.searches import best_by_strategy
 from tune_mtl.searching.manage import remove
 from tune_mtl.tracking.store import reachable
 

@@ -26,7 +26,7 @@ def export(
 
     Example: tune-mtl export NAME --to onnx
     """
-    from tune_mtl.best import export as run
+    from tune_mtl.results.searches import export as run
     from tune_mtl.terminal.exporting import show_export
 
     show_export(

@@ -44,7 +44,7 @@ def best(
     tracking_uri: Annotated[str | None, typer.Option(help="The MLflow store.")] = None,
 ) -> None:
     """Print the best config of a search and the command that repeats it exactly."""
-    from tune_mtl.best import best as find
+    from tune_mtl.results.searches import best as find
 
     found = find(name, strategy=strategy, tracking_uri=tracking_uri, recompute=recompute)
     if as_json:

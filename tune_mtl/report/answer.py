@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tune_mtl.report.comparison import POWER, Comparison
-from tune_mtl.report.evidence import Evidence
 from tune_mtl.report.missing import gaps
 from tune_mtl.report.numbers import difference_text, number, p_text, sample_text
 from tune_mtl.report.results import Results, equal_updates, unit_text, variation
 from tune_mtl.report.statistics import ALPHA, Sample
+from tune_mtl.results.search_data import Evidence
 from tune_mtl.tracking import names
 
 _FEW = 6

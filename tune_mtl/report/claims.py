@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tune_mtl.report.comparison import Comparison, compare_strategies
-from tune_mtl.report.evidence import Evidence, Trained
 from tune_mtl.report.numbers import difference_text, p_text
 from tune_mtl.report.results import Results, equal_updates, unit_text
 from tune_mtl.report.statistics import ALPHA, Sample, holm, larger, welch
 from tune_mtl.report.tables import Cell, Table
+from tune_mtl.results.search_data import Evidence, Trained
 from tune_mtl.tracking import names
 
 Verdict = Literal["holds", "does not hold", "cannot tell"]

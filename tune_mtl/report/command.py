@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from tune_mtl.report.evidence import Evidence
+from tune_mtl.results.search_data import Evidence
 
 _PRIVATE = ("problem", "name", "address", "storage", "tracking_uri", "report", "export", "grown")
 """What a command for others leaves out: places, and what may hold a password; the problem is said first."""

@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tune_mtl.best import BestTrial
-from tune_mtl.report.evidence import Evidence, Trained, without_seed
 from tune_mtl.report.numbers import number
+from tune_mtl.results.search_data import Evidence, Trained, without_seed
+from tune_mtl.results.searches import BestTrial
 from tune_mtl.tracking import names
 
 Side = Literal["lower", "upper"]

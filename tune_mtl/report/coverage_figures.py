@@ -17,9 +17,9 @@ from tune_mtl.report.drawing import (
     new_figure,
     short,
 )
-from tune_mtl.report.evidence import Evidence, Trained
 from tune_mtl.report.numbers import number
 from tune_mtl.report.results import Results
+from tune_mtl.results.search_data import Evidence, Trained
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -24,9 +24,9 @@ from tune_mtl.report.drawing import (
     short,
     style,
 )
-from tune_mtl.report.evidence import Evidence, Trained, without_seed
 from tune_mtl.report.frontier import quality_and_cost
 from tune_mtl.report.results import Results
+from tune_mtl.results.search_data import Evidence, Trained, without_seed
 from tune_mtl.tracking import names
 
 if TYPE_CHECKING:

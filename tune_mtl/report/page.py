@@ -7,9 +7,9 @@ from pathlib import Path
 
 from tune_mtl.report.answer import Answer
 from tune_mtl.report.drawing import Drawing
-from tune_mtl.report.evidence import Evidence
 from tune_mtl.report.numbers import number
 from tune_mtl.report.tables import Table
+from tune_mtl.results.search_data import Evidence
 from tune_mtl.tracking import names
 
 _SHOWN = 6

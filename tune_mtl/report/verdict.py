@@ -5,9 +5,9 @@ from typing import Any
 
 from tune_mtl.report.answer import answer
 from tune_mtl.report.comparison import Comparison
-from tune_mtl.report.evidence import Evidence
 from tune_mtl.report.results import Results, variation
 from tune_mtl.report.statistics import ALPHA
+from tune_mtl.results.search_data import Evidence
 from tune_mtl.tracking.store import check_name
 
 

@@ -10,9 +10,9 @@ from tune_mtl.core.errors import UserError
 from tune_mtl.report.answer import Answer, answer
 from tune_mtl.report.claims import Claim, Findings, check_claims, claims_table
 from tune_mtl.report.command import search_command
-from tune_mtl.report.evidence import Evidence
 from tune_mtl.report.results import Results
 from tune_mtl.report.tables import Table
+from tune_mtl.results.search_data import Evidence
 from tune_mtl.tracking.pages import keep_answer
 from tune_mtl.tracking.store import check_name, report_folder
 

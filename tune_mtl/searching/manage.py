@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tune_mtl.best import BestTrial, all_searches, best, find_search
 from tune_mtl.core.errors import UserError
 from tune_mtl.core.options import build
 from tune_mtl.core.secrets import had_secrets
+from tune_mtl.results.searches import BestTrial, all_searches, best, find_search
 from tune_mtl.searching.alone import alone_in
 from tune_mtl.searching.settings import Settings
 from tune_mtl.searching.snapshot import SNAPSHOT

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from tune_mtl.best import BestTrial
+from tune_mtl.results.searches import BestTrial
 from tune_mtl.searching.plan import Plan
 
 

@@ -2,8 +2,8 @@
 
 import json
 
-from tune_mtl.best import find_search
 from tune_mtl.core.errors import UserError
+from tune_mtl.results.searches import find_search
 from tune_mtl.searching.plan import Plan
 from tune_mtl.searching.suggest import FairSearcher
 from tune_mtl.terminal.tables import console

@@ -15,11 +15,11 @@ from typing import Any
 import torch
 
 from tune_mtl.core.errors import UserError
-from tune_mtl.core.html import paragraph, table
 from tune_mtl.core.model import MultiTaskModel
 from tune_mtl.core.problem import Problem
 from tune_mtl.core.seeds import isolated
 from tune_mtl.problems.registry import load_problem
+from tune_mtl.results.html import paragraph, table
 from tune_mtl.strategies.make import strategy_class
 from tune_mtl.strategies.registry import strategy_info
 from tune_mtl.training import checkpoint

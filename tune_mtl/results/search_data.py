@@ -11,9 +11,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tune_mtl.best import BestTrial, best_by_strategy, find_search, searched_keys
 from tune_mtl.core.errors import UserError
 from tune_mtl.core.objective import Objective
+from tune_mtl.results.searches import BestTrial, best_by_strategy, find_search, searched_keys
 from tune_mtl.strategies.registry import registry
 from tune_mtl.tracking import names
 from tune_mtl.tracking.runs import search_runs

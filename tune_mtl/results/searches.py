@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from tune_mtl.core.callable_module import make_callable
 from tune_mtl.core.errors import UserError, did_you_mean
-from tune_mtl.core.html import paragraph, table
 from tune_mtl.core.objective import Objective
 from tune_mtl.core.secrets import without_secrets
 from tune_mtl.problems.registry import importable
+from tune_mtl.results.html import paragraph, table
 from tune_mtl.tracking import names
 from tune_mtl.tracking.ranking import Winner, read_winners
 from tune_mtl.tracking.runs import new_ranking, search_runs
