@@ -25,7 +25,7 @@ from benchmarks.curves_table import Contestant, Table, World
 from search_spaces import Choice, LogRange, Space
 from trainables.base import OUTCOME, REPLICATE, TRIAL, proper
 from tune_mtl.core.objective import Objective
-from tune_mtl.report.results import Results
+from tune_mtl.reporting.results import Results
 from tune_mtl.results.search_data import Evidence, Trained
 from tune_mtl.results.searches import BestTrial
 from tune_mtl.searching.halving import FairHalving

@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 
 from tune_mtl.core.options import ShareOfRun, Tunable, TunableCount
-from tune_mtl.report.statistics import Sample, Standing, average_ranks, standings
+from tune_mtl.reporting.statistics.tests import Sample, Standing, average_ranks, standings
 from tune_mtl.strategies.registry import StrategyInfo, registry
 
 PAGES = [Path(__file__).with_name(name) for name in ("strategies.md", "statistics.md")]

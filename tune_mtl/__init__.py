@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from tune_mtl.core.task import Task
     from tune_mtl.exporting.deliver import Exported
     from tune_mtl.problems.registry import load_problem
-    from tune_mtl.report import report
-    from tune_mtl.report.verdict import verdict
-    from tune_mtl.report.write import Report, paper_claims
+    from tune_mtl.reporting import report
+    from tune_mtl.reporting.verdict import verdict
+    from tune_mtl.reporting.write import Report, paper_claims
     from tune_mtl.results.searches import BestTrial, best, export, trials
     from tune_mtl.search import extend, resume, search
     from tune_mtl.searching.result import SearchResult
@@ -37,7 +37,7 @@ _HOMES = {
     "Objective": "tune_mtl.core.objective",
     "PathLength": "tune_mtl.training.path",
     "Problem": "tune_mtl.core.problem",
-    "Report": "tune_mtl.report.write",
+    "Report": "tune_mtl.reporting.write",
     "SearchResult": "tune_mtl.searching.result",
     "Strategy": "tune_mtl.strategies.base",
     "Task": "tune_mtl.core.task",
@@ -50,13 +50,13 @@ _HOMES = {
     "extend": "tune_mtl.search",
     "load_problem": "tune_mtl.problems.registry",
     "make_strategy": "tune_mtl.strategies.make",
-    "paper_claims": "tune_mtl.report.write",
-    "report": "tune_mtl.report",
+    "paper_claims": "tune_mtl.reporting.write",
+    "report": "tune_mtl.reporting",
     "resume": "tune_mtl.search",
     "search": "tune_mtl.search",
     "train": "tune_mtl.training.trial",
     "trials": "tune_mtl.results.searches",
-    "verdict": "tune_mtl.report.verdict",
+    "verdict": "tune_mtl.reporting.verdict",
 }
 
 __all__ = [

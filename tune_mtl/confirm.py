@@ -8,8 +8,8 @@ from tune_mtl.core.callable_module import make_callable
 from tune_mtl.core.errors import UserError
 from tune_mtl.core.problem import Problem
 from tune_mtl.problems.registry import load_problem
-from tune_mtl.report.results import Results
-from tune_mtl.report.write import Report, write_report
+from tune_mtl.reporting.results import Results
+from tune_mtl.reporting.write import Report, write_report
 from tune_mtl.results.search_data import Evidence
 from tune_mtl.results.searches import trials
 from tune_mtl.searching.admission import check_address

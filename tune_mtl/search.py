@@ -15,7 +15,7 @@ from tune_mtl.core.options import build
 from tune_mtl.core.problem import Problem
 from tune_mtl.core.stopping import Interrupted
 from tune_mtl.problems.registry import load_problem
-from tune_mtl.report.write import Report, write_report
+from tune_mtl.reporting.write import Report, write_report
 from tune_mtl.results.searches import BestTrial, all_searches, best, best_by_strategy, find_search, trials
 from tune_mtl.searching.admission import check_address
 from tune_mtl.searching.alone import alone_in

@@ -5,10 +5,10 @@ import pytest
 
 import tune_mtl
 from tests.report.stories import Story, usual
-from tune_mtl.report.answer import answer
-from tune_mtl.report.results import Results, equal_updates
-from tune_mtl.report.tabulated import path_table, quality_table
-from tune_mtl.report.write import write_report
+from tune_mtl.reporting.answer import answer
+from tune_mtl.reporting.results import Results, equal_updates
+from tune_mtl.reporting.tables.contents import path_table, quality_table
+from tune_mtl.reporting.write import write_report
 from tune_mtl.results.search_data import Evidence
 from tune_mtl.tracking import names
 

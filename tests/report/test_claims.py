@@ -7,8 +7,8 @@ import pytest
 
 from tests.report.stories import Imagined, fresh_seed, usual
 from tune_mtl.cli import main
-from tune_mtl.report.claims import Findings, Part, check_claims, together
-from tune_mtl.report.results import Results
+from tune_mtl.reporting.claims import Findings, Part, check_claims, together
+from tune_mtl.reporting.results import Results
 from tune_mtl.tracking import names
 
 NOISE = (0.0, 0.01, -0.01)

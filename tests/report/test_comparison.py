@@ -9,7 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis.strategies import dictionaries, floats, integers, lists, sampled_from
 from scipy import stats
 
-from tune_mtl.report.comparison import (
+from tune_mtl.reporting.statistics.comparison import (
     Looks,
     Variation,
     _compared,
@@ -17,7 +17,7 @@ from tune_mtl.report.comparison import (
     compare_strategies,
     rank_in_every_unit,
 )
-from tune_mtl.report.statistics import ALPHA, difference, holm, shaffer
+from tune_mtl.reporting.statistics.tests import ALPHA, difference, holm, shaffer
 from tune_mtl.searching.plan import looks as looks_of
 from tune_mtl.searching.settings import Settings
 

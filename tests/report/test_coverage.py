@@ -14,8 +14,8 @@ import tune_mtl
 from tests.report.rates import GRID, RANGE, searched, tell, told
 from tests.report.stories import Story, text_of
 from tune_mtl.problems.registry import load_problem
-from tune_mtl.report import coverage
-from tune_mtl.report.coverage import Coverage, Searched, expected_best, gaps_around, near, unexplored
+from tune_mtl.reporting import coverage
+from tune_mtl.reporting.coverage import Coverage, Searched, expected_best, gaps_around, near, unexplored
 from tune_mtl.results.search_data import Evidence
 from tune_mtl.searching.facts import problem_facts
 from tune_mtl.searching.plan import Plan

@@ -7,12 +7,12 @@ import pytest
 
 from tests.report.rates import RANGE, searched, tell, told
 from tests.report.stories import Story
-from tune_mtl.report import coverage
-from tune_mtl.report.coverage import Coverage, expected_best
-from tune_mtl.report.coverage_figures import expected_bests, what_was_tried
-from tune_mtl.report.drawing import looks, style
-from tune_mtl.report.figures import draw_all
-from tune_mtl.report.results import Results
+from tune_mtl.reporting import coverage
+from tune_mtl.reporting.coverage import Coverage, expected_best
+from tune_mtl.reporting.figures.coverage import expected_bests, what_was_tried
+from tune_mtl.reporting.figures.plots import draw_all
+from tune_mtl.reporting.figures.style import looks, style
+from tune_mtl.reporting.results import Results
 from tune_mtl.results.search_data import Evidence
 from tune_mtl.strategies.registry import registry
 

@@ -7,11 +7,11 @@ from matplotlib.figure import Figure
 
 import tune_mtl
 from tests.report.stories import Story, usual
-from tune_mtl.report.drawing import PALETTE, fit_values, label_points, looks, style
-from tune_mtl.report.figures import learning_rates
-from tune_mtl.report.frontier import pareto, quality_and_cost
-from tune_mtl.report.page import STYLE
-from tune_mtl.report.results import Results
+from tune_mtl.reporting.figures.plots import learning_rates
+from tune_mtl.reporting.figures.style import PALETTE, fit_values, label_points, looks, style
+from tune_mtl.reporting.page import STYLE
+from tune_mtl.reporting.results import Results
+from tune_mtl.reporting.statistics.pareto import pareto, quality_and_cost
 from tune_mtl.results.search_data import Evidence
 from tune_mtl.strategies.registry import registry
 

@@ -15,10 +15,10 @@ import tune_mtl
 from tests.report.stories import Story, text_of, usual
 from tune_mtl import UserError
 from tune_mtl.cli import app, main
-from tune_mtl.report.claims import Findings
-from tune_mtl.report.command import search_command
-from tune_mtl.report.results import Results
-from tune_mtl.report.write import tables_of, write_report
+from tune_mtl.reporting.claims import Findings
+from tune_mtl.reporting.results import Results
+from tune_mtl.reporting.search_command import search_command
+from tune_mtl.reporting.write import tables_of, write_report
 from tune_mtl.results.search_data import Evidence
 from tune_mtl.tracking import names
 

@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis.strategies import dictionaries, floats, integers, lists, sampled_from, text
 from scipy import stats
 
-from tune_mtl.report.statistics import (
+from tune_mtl.reporting.statistics.tests import (
     Sample,
     average_ranks,
     delta_m,

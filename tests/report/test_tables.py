@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis.strategies import characters, floats, lists, text
 
-from tune_mtl.report.latex import tex
-from tune_mtl.report.numbers import difference_text, p_text, rounded, sample_texts
-from tune_mtl.report.statistics import Difference, Sample
-from tune_mtl.report.tables import Cell, Table
+from tune_mtl.reporting.statistics.tests import Difference, Sample
+from tune_mtl.reporting.tables.latex import tex
+from tune_mtl.reporting.tables.number_format import difference_text, p_text, rounded, sample_texts
+from tune_mtl.reporting.tables.table import Cell, Table
 
 TABLE = Table(
     "quality",

@@ -5,12 +5,12 @@ import statistics
 import pytest
 
 from tests.report.stories import Imagined, fresh_seed, repeated, replicated
-from tune_mtl.report.answer import answer
-from tune_mtl.report.claims import Findings, check_claims
-from tune_mtl.report.comparison import Looks
-from tune_mtl.report.results import Results, equal_updates, poorly_tuned
-from tune_mtl.report.tabulated import path_table, quality_table, search_table, tunings_table, updates_table
-from tune_mtl.report.write import tables_of
+from tune_mtl.reporting.answer import answer
+from tune_mtl.reporting.claims import Findings, check_claims
+from tune_mtl.reporting.results import Results, equal_updates, poorly_tuned
+from tune_mtl.reporting.statistics.comparison import Looks
+from tune_mtl.reporting.tables.contents import path_table, quality_table, search_table, tunings_table, updates_table
+from tune_mtl.reporting.write import tables_of
 from tune_mtl.tracking import names
 
 TEN = ("io", "ius", "sus", "uw", "dwa", "rlw", "gradnorm", "pcgrad", "mgda_ub", "mine")

@@ -11,9 +11,9 @@ import tune_mtl
 from tests.report.stories import Imagined, repeated, replicated, usual
 from tune_mtl import UserError
 from tune_mtl.cli import main
-from tune_mtl.report.answer import answer
-from tune_mtl.report.results import Results
-from tune_mtl.report.verdict import verdict, verdict_of
+from tune_mtl.reporting.answer import answer
+from tune_mtl.reporting.results import Results
+from tune_mtl.reporting.verdict import verdict, verdict_of
 
 KEYS = {"search", "design", "winner", "values", "comparisons", "share_of_seeds", "answer", "warnings"}
 DESIGN = {

@@ -7,7 +7,7 @@ import pytest
 
 from tests.toys import toy_problem
 from tune_mtl import UserError
-from tune_mtl.report.comparison import Looks, compare_strategies
+from tune_mtl.reporting.statistics.comparison import Looks, compare_strategies
 from tune_mtl.search import plan_search
 from tune_mtl.searching import rounds
 from tune_mtl.searching.plan import Plan

@@ -14,8 +14,8 @@ def report(
     tracking_uri: Annotated[str | None, typer.Option(help="The MLflow store.")] = None,
 ) -> None:
     """Write the report of a search: one page, with its tables and figures as files beside it."""
-    from tune_mtl.report.verdict import verdict
-    from tune_mtl.report.write import write_report
+    from tune_mtl.reporting.verdict import verdict
+    from tune_mtl.reporting.write import write_report
     from tune_mtl.terminal import searching as screen
 
     if as_json:
@@ -30,7 +30,7 @@ def claims(
     tracking_uri: Annotated[str | None, typer.Option(help="The MLflow store.")] = None,
 ) -> None:
     """Check the paper's claims on a search: holds, does not hold, or cannot tell, with the numbers."""
-    from tune_mtl.report.write import paper_claims
+    from tune_mtl.reporting.write import paper_claims
     from tune_mtl.terminal import searching as screen
 
     screen.show_claims(paper_claims(*names, tracking_uri=tracking_uri))

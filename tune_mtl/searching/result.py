@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tune_mtl.report.cell import search_cell
-from tune_mtl.report.verdict import verdict
-from tune_mtl.report.write import Report
+from tune_mtl.reporting.notebook import search_cell
+from tune_mtl.reporting.verdict import verdict
+from tune_mtl.reporting.write import Report
 from tune_mtl.results.searches import BestTrial, trials
 
 if TYPE_CHECKING:

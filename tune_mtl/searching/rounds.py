@@ -1,7 +1,7 @@
 """How a search grows: by replicates until it can tell its strategies apart, or by trials that somebody asks for."""
 
 from tune_mtl.core.errors import UserError
-from tune_mtl.report.results import Results
+from tune_mtl.reporting.results import Results
 from tune_mtl.results.search_data import Evidence
 from tune_mtl.searching.facts import trials_per_tuning
 from tune_mtl.searching.plan import Plan, looks

@@ -8,8 +8,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from search_spaces import Dimension
-    from tune_mtl.report.claims import Claim
-    from tune_mtl.report.write import Report
+    from tune_mtl.reporting.claims import Claim
+    from tune_mtl.reporting.write import Report
     from tune_mtl.results.searches import BestTrial
     from tune_mtl.searching.plan import Plan
     from tune_mtl.searching.result import SearchResult

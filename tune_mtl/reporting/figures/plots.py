@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from matplotlib.ticker import MaxNLocator
 
-from tune_mtl.report.coverage_figures import expected_bests, what_was_tried
-from tune_mtl.report.drawing import (
+from tune_mtl.reporting.figures.coverage import expected_bests, what_was_tried
+from tune_mtl.reporting.figures.style import (
     LINES,
     MARKERS,
     Drawing,
@@ -24,8 +24,8 @@ from tune_mtl.report.drawing import (
     short,
     style,
 )
-from tune_mtl.report.frontier import quality_and_cost
-from tune_mtl.report.results import Results
+from tune_mtl.reporting.results import Results
+from tune_mtl.reporting.statistics.pareto import quality_and_cost
 from tune_mtl.results.search_data import Evidence, Trained, without_seed
 from tune_mtl.tracking import names
 

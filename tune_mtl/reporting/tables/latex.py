@@ -4,7 +4,7 @@ import math
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tune_mtl.report.tables import Cell, Table
+    from tune_mtl.reporting.tables.table import Cell, Table
 
 _LINE_LETTERS = 70
 """About as many fit into a line of an article; wider tables are scaled down to it."""

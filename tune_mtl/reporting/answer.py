@@ -4,11 +4,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tune_mtl.report.comparison import POWER, Comparison
-from tune_mtl.report.missing import gaps
-from tune_mtl.report.numbers import difference_text, number, p_text, sample_text
-from tune_mtl.report.results import Results, equal_updates, unit_text, variation
-from tune_mtl.report.statistics import ALPHA, Sample
+from tune_mtl.reporting.gaps import gaps
+from tune_mtl.reporting.results import Results, equal_updates, unit_text, variation
+from tune_mtl.reporting.statistics.comparison import POWER, Comparison
+from tune_mtl.reporting.statistics.tests import ALPHA, Sample
+from tune_mtl.reporting.tables.number_format import difference_text, number, p_text, sample_text
 from tune_mtl.results.search_data import Evidence
 from tune_mtl.tracking import names
 

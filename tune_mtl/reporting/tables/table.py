@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from tune_mtl.report.numbers import number, sample_text, sample_texts
-from tune_mtl.report.statistics import Sample
+from tune_mtl.reporting.statistics.tests import Sample
+from tune_mtl.reporting.tables.number_format import number, sample_text, sample_texts
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class Table:
 
     def latex(self) -> str:
         """A ``table`` environment; its first line names the packages that it needs."""
-        from tune_mtl.report.latex import latex
+        from tune_mtl.reporting.tables.latex import latex
 
         return latex(self)
 

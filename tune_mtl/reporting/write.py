@@ -7,17 +7,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tune_mtl.core.errors import UserError
-from tune_mtl.report.answer import Answer, answer
-from tune_mtl.report.claims import Claim, Findings, check_claims, claims_table
-from tune_mtl.report.command import search_command
-from tune_mtl.report.results import Results
-from tune_mtl.report.tables import Table
+from tune_mtl.reporting.answer import Answer, answer
+from tune_mtl.reporting.claims import Claim, Findings, check_claims, claims_table
+from tune_mtl.reporting.results import Results
+from tune_mtl.reporting.search_command import search_command
+from tune_mtl.reporting.tables.table import Table
 from tune_mtl.results.search_data import Evidence
 from tune_mtl.tracking.pages import keep_answer
 from tune_mtl.tracking.store import check_name, report_folder
 
 if TYPE_CHECKING:
-    from tune_mtl.report.page import Section
+    from tune_mtl.reporting.page import Section
 
 PAGE = "index.html"
 _ARTIFACTS, _JOINT = "report", "report-of-several"
@@ -65,9 +65,9 @@ def write_report(*searches: str, out: str | Path | None = None, tracking_uri: st
     searches = tuple(dict.fromkeys(searches))
     found = [_findings(name, tracking_uri) for name in searches]
     folder = Path(out) if out is not None else report_folder(_folder_name(searches))
-    from tune_mtl.report.drawing import looks
-    from tune_mtl.report.figures import draw_all
-    from tune_mtl.report.page import Section
+    from tune_mtl.reporting.figures.plots import draw_all
+    from tune_mtl.reporting.figures.style import looks
+    from tune_mtl.reporting.page import Section
 
     styles = looks(strategy for one in found for strategy in one.evidence.strategies)
     sections = []
@@ -121,7 +121,7 @@ def _findings(name: str, tracking_uri: str | None) -> Findings:
 
 def tables_of(one: Findings) -> list[Table]:
     """All that the evidence allows, in the order of the page."""
-    from tune_mtl.report import tabulated
+    from tune_mtl.reporting.tables import contents as tabulated
 
     evidence, results = one.evidence, one.results
     if not results.runs:
@@ -142,7 +142,7 @@ def tables_of(one: Findings) -> list[Table]:
 
 def _write_files(folder: Path, sections: "Sequence[Section]", claims: Sequence[Claim]) -> list[Path]:
     """Everything that a report consists of; returns what was written, and nothing else that may lie there."""
-    from tune_mtl.report.page import page
+    from tune_mtl.reporting.page import page
 
     contents: dict[Path, bytes] = {}
     for section in sections:

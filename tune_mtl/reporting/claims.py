@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from tune_mtl.report.comparison import Comparison, compare_strategies
-from tune_mtl.report.numbers import difference_text, p_text
-from tune_mtl.report.results import Results, equal_updates, unit_text
-from tune_mtl.report.statistics import ALPHA, Sample, holm, larger, welch
-from tune_mtl.report.tables import Cell, Table
+from tune_mtl.reporting.results import Results, equal_updates, unit_text
+from tune_mtl.reporting.statistics.comparison import Comparison, compare_strategies
+from tune_mtl.reporting.statistics.tests import ALPHA, Sample, holm, larger, welch
+from tune_mtl.reporting.tables.number_format import difference_text, p_text
+from tune_mtl.reporting.tables.table import Cell, Table
 from tune_mtl.results.search_data import Evidence, Trained
 from tune_mtl.tracking import names
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from tune_mtl.report.numbers import number
+from tune_mtl.reporting.tables.number_format import number
 from tune_mtl.results.search_data import Evidence, Trained, without_seed
 from tune_mtl.results.searches import BestTrial
 from tune_mtl.tracking import names

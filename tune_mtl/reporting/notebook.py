@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from html import escape
 from pathlib import Path
 
-from tune_mtl.report.write import Report
+from tune_mtl.reporting.write import Report
 from tune_mtl.results.html import paragraph, table
 from tune_mtl.results.searches import BestTrial
 

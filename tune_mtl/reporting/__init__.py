@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Any
 from tune_mtl.core.callable_module import make_callable
 
 if TYPE_CHECKING:
-    from tune_mtl.report.write import Report
+    from tune_mtl.reporting.write import Report
 
 
 def report(*names: str, **options: Any) -> "Report":
-    """Write the report of one or more searches; see :func:`tune_mtl.report.write.write_report`."""
-    from tune_mtl.report.write import write_report
+    """Write the report of one or more searches; see :func:`tune_mtl.reporting.write.write_report`."""
+    from tune_mtl.reporting.write import write_report
 
     return write_report(*names, **options)
 

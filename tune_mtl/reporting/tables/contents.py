@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tune_mtl.report.comparison import rank_in_every_unit
-from tune_mtl.report.results import Results, at_common_rate, deltas, equal_updates, unit_text
-from tune_mtl.report.statistics import ALPHA, Sample
-from tune_mtl.report.tables import Cell, Table
+from tune_mtl.reporting.results import Results, at_common_rate, deltas, equal_updates, unit_text
+from tune_mtl.reporting.statistics.comparison import rank_in_every_unit
+from tune_mtl.reporting.statistics.tests import ALPHA, Sample
+from tune_mtl.reporting.tables.table import Cell, Table
 from tune_mtl.results.search_data import Evidence, Trained, shares_trunk
 from tune_mtl.tracking import names
 

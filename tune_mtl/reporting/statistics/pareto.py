@@ -4,8 +4,8 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tune_mtl.report.drawing import Drawing, Looks, fit_values, label_points, legend_below, new_figure
-from tune_mtl.report.results import Results
+from tune_mtl.reporting.figures.style import Drawing, Looks, fit_values, label_points, legend_below, new_figure
+from tune_mtl.reporting.results import Results
 from tune_mtl.results.search_data import Evidence, Trained, without_seed
 from tune_mtl.tracking import names
 

@@ -3,10 +3,10 @@
 import math
 from typing import Any
 
-from tune_mtl.report.answer import answer
-from tune_mtl.report.comparison import Comparison
-from tune_mtl.report.results import Results, variation
-from tune_mtl.report.statistics import ALPHA
+from tune_mtl.reporting.answer import answer
+from tune_mtl.reporting.results import Results, variation
+from tune_mtl.reporting.statistics.comparison import Comparison
+from tune_mtl.reporting.statistics.tests import ALPHA
 from tune_mtl.results.search_data import Evidence
 from tune_mtl.tracking.store import check_name
 

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tune_mtl.report.answer import Answer
-from tune_mtl.report.drawing import Drawing
-from tune_mtl.report.numbers import number
-from tune_mtl.report.tables import Table
+from tune_mtl.reporting.answer import Answer
+from tune_mtl.reporting.figures.style import Drawing
+from tune_mtl.reporting.tables.number_format import number
+from tune_mtl.reporting.tables.table import Table
 from tune_mtl.results.search_data import Evidence
 from tune_mtl.tracking import names
 

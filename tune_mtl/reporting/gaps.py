@@ -2,9 +2,9 @@
 
 from collections import Counter
 
-from tune_mtl.report import coverage
-from tune_mtl.report.numbers import number
-from tune_mtl.report.results import Results, equal_updates, poorly_tuned
+from tune_mtl.reporting import coverage
+from tune_mtl.reporting.results import Results, equal_updates, poorly_tuned
+from tune_mtl.reporting.tables.number_format import number
 from tune_mtl.results.search_data import Evidence, shares_trunk
 from tune_mtl.tracking import names
 

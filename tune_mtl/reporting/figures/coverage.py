@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 import matplotlib as mpl
 from matplotlib.ticker import LogLocator, MaxNLocator
 
-from tune_mtl.report.coverage import Coverage
-from tune_mtl.report.drawing import (
+from tune_mtl.reporting.coverage import Coverage
+from tune_mtl.reporting.figures.style import (
     Drawing,
     Look,
     Looks,
@@ -17,8 +17,8 @@ from tune_mtl.report.drawing import (
     new_figure,
     short,
 )
-from tune_mtl.report.numbers import number
-from tune_mtl.report.results import Results
+from tune_mtl.reporting.results import Results
+from tune_mtl.reporting.tables.number_format import number
 from tune_mtl.results.search_data import Evidence, Trained
 
 if TYPE_CHECKING:

@@ -1,0 +1,1 @@
+"""The tests and comparisons of a report."""
