@@ -41,8 +41,8 @@ from tune_mtl.searching.rounds import undecided
 from tune_mtl.searching.schedule import Growth, Turn, fresh_seeds, guided_turns
 from tune_mtl.searching.suggest import FairSearcher
 from tune_mtl.tracking import names
-from tune_mtl.tracking.diary import Diary
 from tune_mtl.tracking.ranking import Ranking
+from tune_mtl.tracking.replay import Diary
 
 METRIC = "val/loss"
 LEARNING_RATES = LogRange(1e-4, 1e-1)

@@ -170,7 +170,7 @@ def _sorted(parts: Mapping[str, Cost], aside: tuple[str, ...]) -> list[tuple[str
 def _resumed(plan: Any) -> dict[str, Any]:
     """A resume of the same search, in which everything has ended."""
     from tune_mtl.searching.running import Trials, spool_folder
-    from tune_mtl.tracking.diary import Diary
+    from tune_mtl.tracking.replay import Diary
 
     _, diary = timed(lambda: Diary.read(spool_folder(plan, "trial")))
 
@@ -191,8 +191,8 @@ def _delivered(plan: Any, tracker: Any) -> dict[str, Any]:
     from tune_mtl.results.searches import best
     from tune_mtl.searching.manage import summaries
     from tune_mtl.tracking import names
+    from tune_mtl.tracking.journal import kept_records
     from tune_mtl.tracking.runs import SearchRuns
-    from tune_mtl.tracking.spool import kept_records
     from tune_mtl.training.trial import BEST
 
     kept, tags = list(kept_records(tracker.folder)), {names.OBJECTIVE: str(plan.objective), names.PROBLEM: PROBLEM}
@@ -228,7 +228,7 @@ def _delivered(plan: Any, tracker: Any) -> dict[str, Any]:
 def _suggested(plan: Any) -> dict[str, Any]:
     """What a suggestion takes, having learnt from every trial of the run."""
     from tune_mtl.searching.running import spool_folder
-    from tune_mtl.tracking.spool import kept_records
+    from tune_mtl.tracking.journal import kept_records
 
     kept = list(kept_records(spool_folder(plan, "trial")))
     return {

@@ -52,7 +52,7 @@ def bare_wall(configs: list[dict[str, Any]]) -> tuple[float, float]:
 def search_wall(scheduler: str, trials: int, epochs: int, name: str) -> dict[str, Any]:
     """A search; wall time from the first trial's start to the last one's end, read from Ray's own results."""
     import tune_mtl
-    from tune_mtl.tracking import recorder
+    from tune_mtl.tracking import delivery as recorder
 
     kept: list[recorder.Recorder] = []
     made = recorder.Recorder.__init__

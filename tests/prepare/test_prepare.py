@@ -20,10 +20,10 @@ from tests.prepare import makers
 from tests.test_cli import tune_mtl as command
 from tune_mtl import UserError
 from tune_mtl.cli import main
-from tune_mtl.core.prepared import MappedData, PreparedSet
 from tune_mtl.prepare.cityscapes import CATEGORIES
 from tune_mtl.prepare.datasets import open_source, prepare_source
 from tune_mtl.prepare.normals import normals_from_depth
+from tune_mtl.prepare.prepared_set import MappedData, PreparedSet
 
 
 def prepared(dataset: str, folder: Path, out: Path, *, size=None, normals=None, **keywords) -> PreparedSet:

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from tune_mtl.tracking.spool import kept_records
+from tune_mtl.tracking.journal import kept_records
 
 SLOW_PROBLEM = """
 import time

@@ -20,8 +20,8 @@ from tests.search.nodes import Nodes, free_port
 from tests.toys import toy_problem
 from tune_mtl import UserError
 from tune_mtl.cli import main
-from tune_mtl.core.prepared import PreparedSet
 from tune_mtl.prepare.datasets import open_source, prepare_source
+from tune_mtl.prepare.prepared_set import PreparedSet
 from tune_mtl.search import plan_search
 from tune_mtl.searching import needs, probe
 from tune_mtl.searching import nodes as asking

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis.strategies import booleans, integers, lists, tuples
 
-from tune_mtl.tracking.diary import Diary
-from tune_mtl.tracking.spool import Spool
+from tune_mtl.tracking.journal import Spool
+from tune_mtl.tracking.replay import Diary
 
 
 def told(folder, *records):

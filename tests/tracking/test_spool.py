@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis.strategies import integers, lists
 
-from tune_mtl.tracking.recorder import Recorder
-from tune_mtl.tracking.spool import Spool
+from tune_mtl.tracking.delivery import Recorder
+from tune_mtl.tracking.journal import Spool
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
-    monkeypatch.setattr("tune_mtl.tracking.recorder._PAUSE", 0.001)
+    monkeypatch.setattr("tune_mtl.tracking.delivery._PAUSE", 0.001)
 
 
 def drained(spool):

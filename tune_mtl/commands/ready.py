@@ -21,8 +21,8 @@ def prepare(
 
     Interrupted? The same command goes on. Example: tune-mtl prepare celeba --source ~/celeba --out ~/prepared
     """
-    from tune_mtl.core.prepared import data_folder
     from tune_mtl.prepare.datasets import open_source
+    from tune_mtl.prepare.prepared_set import data_folder
     from tune_mtl.terminal.preparing import run_prepare
 
     folder = data_folder(None if out is None else str(out))

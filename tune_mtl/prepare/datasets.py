@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tune_mtl.core.errors import UserError, did_you_mean
 
 if TYPE_CHECKING:
-    from tune_mtl.core.prepared import Manifest
+    from tune_mtl.prepare.prepared_set import Manifest
     from tune_mtl.prepare.source import Source
 
 DATASETS = ("celeba", "cityscapes", "nyuv2")

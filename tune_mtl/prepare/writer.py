@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 from tune_mtl.core.errors import UserError
-from tune_mtl.core.prepared import MANIFEST, VERSION, ArrayInfo, Manifest, checksum, version_in
+from tune_mtl.prepare.prepared_set import MANIFEST, VERSION, ArrayInfo, Manifest, checksum, version_in
 from tune_mtl.prepare.source import Array, BadSample, Source
 
 _CHUNK = 64

@@ -7,8 +7,8 @@ import numpy as np
 
 from tune_mtl.core.errors import UserError
 from tune_mtl.core.objective import Objective
-from tune_mtl.core.prepared import MappedData, open_prepared
 from tune_mtl.core.problem import Problem
+from tune_mtl.prepare.prepared_set import MappedData, open_prepared
 
 Protocol = Literal["holdout", "paper"]
 _HOLDOUT_SHARE, _HOLDOUT_SEED = 0.1, 0

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from tune_mtl.core.errors import UserError
-from tune_mtl.core.prepared import PreparedSet
+from tune_mtl.prepare.prepared_set import PreparedSet
 from tune_mtl.searching.cluster import Cluster
 from tune_mtl.searching.needs import check_tracking, find_data, public, sizes
 from tune_mtl.searching.nodes import Case, alive, check_driver, check_nodes

@@ -10,7 +10,7 @@ from ray.tune.schedulers import ASHAScheduler, FIFOScheduler
 
 from trainables.base import TRIAL
 from tune_mtl.core.objective import Objective
-from tune_mtl.tracking.diary import Diary
+from tune_mtl.tracking.replay import Diary
 
 if TYPE_CHECKING:
     from ray.tune.execution.tune_controller import TuneController

@@ -6,8 +6,8 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from tune_mtl.core.errors import UserError
-from tune_mtl.core.prepared import MANIFEST, PreparedSet, data_folder
 from tune_mtl.core.secrets import HIDDEN, without_secrets
+from tune_mtl.prepare.prepared_set import MANIFEST, PreparedSet, data_folder
 from tune_mtl.searching.probe import reason
 from tune_mtl.searching.verdicts import DRIVER, Check
 from tune_mtl.tracking.store import client, reachable

@@ -14,7 +14,7 @@ import ray
 import ray.cloudpickle
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from tune_mtl.core.prepared import MANIFEST, PreparedSet
+from tune_mtl.prepare.prepared_set import MANIFEST, PreparedSet
 from tune_mtl.searching import probe, verdicts
 from tune_mtl.searching.verdicts import DRIVER, Check, Facts
 

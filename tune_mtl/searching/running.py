@@ -21,7 +21,7 @@ from tune_mtl.searching.screen import Screen
 from tune_mtl.searching.snapshot import SNAPSHOT, Snapshots, put_back, reopen
 from tune_mtl.searching.suggest import FairSearcher
 from tune_mtl.tracking.callback import Tracker
-from tune_mtl.tracking.diary import Diary
+from tune_mtl.tracking.replay import Diary
 from tune_mtl.training.checkpoint import fingerprint
 from tune_mtl.training.trial import environment
 

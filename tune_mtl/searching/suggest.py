@@ -21,7 +21,7 @@ from tune_mtl.core.objective import Objective
 from tune_mtl.core.seeds import derive
 from tune_mtl.searching.schedule import Turn
 from tune_mtl.strategies.registry import strategy_info
-from tune_mtl.tracking.diary import Diary
+from tune_mtl.tracking.replay import Diary
 
 ANY = "any strategy"
 """The name of the one study in which strategy is a dimension like any other."""

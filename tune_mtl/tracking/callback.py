@@ -15,9 +15,9 @@ from tune_mtl.core.errors import StoreLostError
 from tune_mtl.core.objective import Objective
 from tune_mtl.core.secrets import without_secrets
 from tune_mtl.tracking import names
-from tune_mtl.tracking.recorder import Recorder
+from tune_mtl.tracking.delivery import Recorder
+from tune_mtl.tracking.journal import Spool, kept_records
 from tune_mtl.tracking.runs import SearchRuns
-from tune_mtl.tracking.spool import Spool, kept_records
 from tune_mtl.tracking.story import Story
 from tune_mtl.training.trial import BEST
 

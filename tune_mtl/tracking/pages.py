@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tune_mtl.core.objective import Objective
 from tune_mtl.tracking import names, views
-from tune_mtl.tracking.note import search_note
+from tune_mtl.tracking.descriptions import search_note
 from tune_mtl.tracking.ranking import read_winners
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from mlflow.entities import Metric, Param, Run, RunTag
 
 from tune_mtl.core.objective import Objective
 from tune_mtl.tracking import names
-from tune_mtl.tracking.note import trial_note
+from tune_mtl.tracking.descriptions import trial_note
 from tune_mtl.tracking.pages import keep_answer
 from tune_mtl.tracking.ranking import Ranking, winners_text
 from tune_mtl.tracking.store import client, experiment_id

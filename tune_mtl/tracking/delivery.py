@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tune_mtl.tracking.spool import Spool
+from tune_mtl.tracking.journal import Spool
 
 logger = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tune_mtl.tracking.spool import kept_records
+from tune_mtl.tracking.journal import kept_records
 
 
 @dataclass
