@@ -62,9 +62,9 @@ def wrap_parts(meter: Meter) -> None:
     from ray.tune.logger import JsonLoggerCallback
 
     from tune_mtl.searching.halving import FairHalving
-    from tune_mtl.searching.screen import Screen
     from tune_mtl.searching.snapshot import Snapshots
     from tune_mtl.searching.suggest import FairSearcher
+    from tune_mtl.terminal.live_view import Screen
     from tune_mtl.tracking.callback import Tracker
 
     meter.wrap_step(TuneController, "step")
@@ -91,7 +91,7 @@ def quiet_terminal() -> Iterator[None]:
 
     with Path(os.devnull).open("w") as nowhere:
         terminal = Console(file=nowhere, force_terminal=True, width=120)
-        with mock.patch("tune_mtl.searching.screen.console", return_value=terminal):
+        with mock.patch("tune_mtl.terminal.live_view.console", return_value=terminal):
             yield
 
 

@@ -21,8 +21,8 @@ from tune_mtl.searching.manage import saved_settings
 from tune_mtl.searching.plan import Plan
 from tune_mtl.searching.reruns import Listed, plan_reruns
 from tune_mtl.searching.running import Ending, Trials, make_tracker
-from tune_mtl.searching.screen import Screen
 from tune_mtl.searching.winner import keep_model
+from tune_mtl.terminal.live_view import Screen
 from tune_mtl.tracking import names
 from tune_mtl.tracking.callback import Tracker
 from tune_mtl.tracking.store import reachable

@@ -31,12 +31,12 @@ from tune_mtl.searching.references import keep_references
 from tune_mtl.searching.result import SearchResult
 from tune_mtl.searching.rounds import extended, next_round
 from tune_mtl.searching.running import Trials, make_tracker
-from tune_mtl.searching.screen import Screen
 from tune_mtl.searching.settings import Settings
 from tune_mtl.searching.suggest import FairSearcher
 from tune_mtl.searching.telling import asked_params, at_end, at_start
 from tune_mtl.searching.warm import learn_from
 from tune_mtl.searching.winner import exports_by_default, keep_model
+from tune_mtl.terminal.live_view import Screen
 from tune_mtl.tracking import names
 from tune_mtl.tracking.store import client, reachable
 from tune_mtl.training.checkpoint import write_json

@@ -8,7 +8,7 @@ import tune_mtl
 from tests.exporting import problems
 from tests.exporting.test_export import inputs_of, predicted, same
 from tune_mtl.problems.registry import importable
-from tune_mtl.terminal.searching import show_best
+from tune_mtl.terminal.searches import show_best
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from rich.console import Console
 
 from trainables.base import OUTCOME, TRIAL
 from tune_mtl import Objective
-from tune_mtl.searching import screen as shown
-from tune_mtl.searching.screen import Screen
+from tune_mtl.terminal import live_view as shown
+from tune_mtl.terminal.live_view import Screen
 
 
 @pytest.fixture

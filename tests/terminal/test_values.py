@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tune_mtl import UserError
-from tune_mtl.terminal.values import assignment, read_config
+from tune_mtl.commands.values import assignment, read_config
 
 
 @pytest.mark.parametrize(

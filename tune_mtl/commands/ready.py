@@ -45,7 +45,7 @@ def doctor(
 
     Example: tune-mtl doctor --address 10.0.0.1:6379 --storage /shared/runs --tracking-uri http://10.0.0.1:5000
     """
-    from tune_mtl.terminal.doctor import run_doctor
+    from tune_mtl.terminal.health import run_doctor
 
     healthy = run_doctor(
         address=address, storage=storage, tracking_uri=tracking_uri, data=None if data is None else str(data)

@@ -16,7 +16,7 @@ def report(
     """Write the report of a search: one page, with its tables and figures as files beside it."""
     from tune_mtl.reporting.verdict import verdict
     from tune_mtl.reporting.write import write_report
-    from tune_mtl.terminal import searching as screen
+    from tune_mtl.terminal import searches as screen
 
     if as_json:
         found = [verdict(name, tracking_uri=tracking_uri) for name in names]
@@ -31,7 +31,7 @@ def claims(
 ) -> None:
     """Check the paper's claims on a search: holds, does not hold, or cannot tell, with the numbers."""
     from tune_mtl.reporting.write import paper_claims
-    from tune_mtl.terminal import searching as screen
+    from tune_mtl.terminal import searches as screen
 
     screen.show_claims(paper_claims(*names, tracking_uri=tracking_uri))
 
@@ -53,14 +53,14 @@ def best(
             json.dumps({**content, "outcome": found.outcome, "value": found.value, "seeds": found.seeds}, indent=1)
         )
         return
-    from tune_mtl.terminal import searching as screen
+    from tune_mtl.terminal import searches as screen
 
     screen.show_best(name, found)
 
 
 def list_searches(tracking_uri: Annotated[str | None, typer.Option(help="The MLflow store.")] = None) -> None:
     """List the searches of the store: state, trials, best."""
-    from tune_mtl.terminal import searching as screen
+    from tune_mtl.terminal import searches as screen
 
     screen.show_searches(tracking_uri)
 

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 import typer
 
 from tune_mtl.commands.help_texts import DATA, STRATEGIES
+from tune_mtl.commands.values import assignment, number
 from tune_mtl.core.stopping import exit_code
-from tune_mtl.terminal.values import assignment, number
 
 _NOT_SETTINGS = {"problem", "set_", "strategies", "lr", "groups", "data", "dry_run"}
 
@@ -71,7 +71,7 @@ def search(
     given["fixed"] = dict(assignment(text) for text in set_ or [])
     given["fixed"] |= {} if data is None else {"problem_data": str(data.absolute())}
 
-    from tune_mtl.terminal import searching as screen
+    from tune_mtl.terminal import searches as screen
 
     if dry_run:
         from tune_mtl.search import plan_search
@@ -127,7 +127,7 @@ def confirm(
     Interrupted? The same command goes on. What is there already is not run again.
     """
     from tune_mtl.confirm import confirm as run
-    from tune_mtl.terminal import searching as screen
+    from tune_mtl.terminal import searches as screen
 
     written = run(name, seeds=seeds, address=address, storage=storage, tracking_uri=tracking_uri)
     if written is None:
@@ -137,7 +137,7 @@ def confirm(
 
 
 def _finish(result: Any) -> None:
-    from tune_mtl.terminal import searching as screen
+    from tune_mtl.terminal import searches as screen
 
     screen.show_result(result)
     if not result.complete:

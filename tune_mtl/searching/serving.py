@@ -18,7 +18,7 @@ from mlflow import MlflowClient
 from tune_mtl.core.errors import UserError
 from tune_mtl.core.secrets import without_secrets
 from tune_mtl.results.searches import all_searches, find_search
-from tune_mtl.terminal.tables import console
+from tune_mtl.terminal.console import console
 from tune_mtl.tracking.pages import Pages, prepare_pages
 from tune_mtl.tracking.store import artifact_root, client, reachable, tracking_uri
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from tune_mtl.terminal.tables import console
+from tune_mtl.terminal.console import console
 
 if TYPE_CHECKING:
     from tune_mtl.exporting.deliver import Exported

@@ -2,7 +2,7 @@
 
 from tune_mtl.problems.registry import problems
 from tune_mtl.strategies.registry import registry
-from tune_mtl.terminal.tables import console, table
+from tune_mtl.terminal.console import console, table
 
 
 def list_problems() -> None:

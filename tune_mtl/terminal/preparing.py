@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tune_mtl.prepare.datasets import prepare_source
-from tune_mtl.terminal.tables import console
+from tune_mtl.terminal.console import console
 
 if TYPE_CHECKING:
     from tune_mtl.prepare.source import Source

@@ -6,7 +6,7 @@ from typing import Self
 
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from tune_mtl.terminal.tables import console, number, table
+from tune_mtl.terminal.console import console, number, table
 from tune_mtl.training.config import Config
 from tune_mtl.training.trainer import Record
 from tune_mtl.training.trial import TrialResult

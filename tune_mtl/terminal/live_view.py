@@ -14,7 +14,7 @@ from rich.text import Text
 
 from trainables.base import TRIAL
 from tune_mtl.core.objective import Objective
-from tune_mtl.terminal.tables import console, number
+from tune_mtl.terminal.console import console, number
 from tune_mtl.tracking.callback import outcome_of
 
 

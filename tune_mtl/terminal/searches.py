@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from tune_mtl.terminal.tables import console, number, table
+from tune_mtl.terminal.console import console, number, table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

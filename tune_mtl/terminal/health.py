@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from rich.console import Console
 
 from tune_mtl.searching.verdicts import Check
-from tune_mtl.terminal.tables import console
+from tune_mtl.terminal.console import console
 
 _NAMED = 3
 """Nodes that are named where all is well; others are counted. Where it is not, all are named."""
