@@ -61,11 +61,11 @@ def wrap_parts(meter: Meter) -> None:
     from ray.tune.execution.tune_controller import TuneController
     from ray.tune.logger import JsonLoggerCallback
 
-    from tune_mtl.searching.halving import FairHalving
-    from tune_mtl.searching.snapshot import Snapshots
-    from tune_mtl.searching.suggest import FairSearcher
+    from tune_mtl.ray_tune.scheduler import FairHalving
+    from tune_mtl.ray_tune.searcher import FairSearcher
+    from tune_mtl.ray_tune.snapshots import Snapshots
+    from tune_mtl.ray_tune.tracking_callback import Tracker
     from tune_mtl.terminal.live_view import Screen
-    from tune_mtl.tracking.callback import Tracker
 
     meter.wrap_step(TuneController, "step")
     meter.wrap(TuneController, "_update_trial_queue", CONTROLLER, "start")
@@ -102,8 +102,8 @@ def measure(size: int, concurrency: int, algorithm: str) -> dict[str, Any]:
         stack.enter_context(mock.patch.dict(os.environ, {"TUNE_MTL_HOME": home}))
         os.environ.pop("MLFLOW_TRACKING_URI", None)
         from benchmarks.simulated import example, simulated_actors
+        from tune_mtl.ray_tune.cluster import Cluster
         from tune_mtl.search import _new_trials, plan_search
-        from tune_mtl.searching.cluster import Cluster
 
         asked = {"samples": size, "replicates": 1, "algorithm": algorithm, "max_epochs": EPOCHS}
         plan = plan_search(PROBLEM, name=NAME, concurrency=concurrency, **asked)
@@ -112,7 +112,7 @@ def measure(size: int, concurrency: int, algorithm: str) -> dict[str, Any]:
         stack.enter_context(Cluster(plan.settings, own_module=False))
         stack.enter_context(simulated_actors(concurrency, meter.elsewhere, meter.tell))
         stack.enter_context(quiet_terminal())
-        with mock.patch("tune_mtl.tracking.callback.SearchRuns", NoStore):
+        with mock.patch("tune_mtl.ray_tune.tracking_callback.SearchRuns", NoStore):
             wrap_parts(meter)
             trials = _new_trials(plan)
             before = _resident()
@@ -129,7 +129,7 @@ def measure(size: int, concurrency: int, algorithm: str) -> dict[str, Any]:
 
 def _driver(meter: Meter, whole: Cost, folder: Path) -> dict[str, Any]:
     """Of the run itself."""
-    from tune_mtl.searching.snapshot import SNAPSHOT as FILE
+    from tune_mtl.ray_tune.snapshots import SNAPSHOT as FILE
 
     results, starts = meter.count("result"), meter.count("start")
     aside = (SEARCHER, SNAPSHOT, ELSEWHERE)
@@ -169,7 +169,7 @@ def _sorted(parts: Mapping[str, Cost], aside: tuple[str, ...]) -> list[tuple[str
 
 def _resumed(plan: Any) -> dict[str, Any]:
     """A resume of the same search, in which everything has ended."""
-    from tune_mtl.searching.running import Trials, spool_folder
+    from tune_mtl.ray_tune.trials import Trials, spool_folder
     from tune_mtl.tracking.replay import Diary
 
     _, diary = timed(lambda: Diary.read(spool_folder(plan, "trial")))
@@ -227,7 +227,7 @@ def _delivered(plan: Any, tracker: Any) -> dict[str, Any]:
 
 def _suggested(plan: Any) -> dict[str, Any]:
     """What a suggestion takes, having learnt from every trial of the run."""
-    from tune_mtl.searching.running import spool_folder
+    from tune_mtl.ray_tune.trials import spool_folder
     from tune_mtl.tracking.journal import kept_records
 
     kept = list(kept_records(spool_folder(plan, "trial")))
@@ -238,7 +238,7 @@ def _suggested(plan: Any) -> dict[str, Any]:
 
 
 def _suggestion(plan: Any, kept: list[dict[str, Any]], algorithm: str) -> Cost:
-    from tune_mtl.searching.suggest import FairSearcher
+    from tune_mtl.ray_tune.searcher import FairSearcher
     from tune_mtl.tracking import names
 
     searcher = FairSearcher(

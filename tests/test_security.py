@@ -258,7 +258,7 @@ def listening(of: psutil.Process) -> set[str]:
 LOOPBACK = {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
 LOCAL_RAY = """
 import ray
-from tune_mtl.searching.cluster import Cluster
+from tune_mtl.ray_tune.cluster import Cluster
 from tune_mtl.searching.settings import Settings
 
 @ray.remote

@@ -7,24 +7,24 @@ from collections.abc import Callable
 from tune_mtl.core.callable_module import make_callable
 from tune_mtl.core.errors import UserError
 from tune_mtl.core.problem import Problem
+from tune_mtl.preflight.doctor import require_healthy
 from tune_mtl.problems.registry import load_problem
+from tune_mtl.ray_tune.admission import check_address
+from tune_mtl.ray_tune.cluster import Cluster, logged_to
+from tune_mtl.ray_tune.scheduler import FairHalving
+from tune_mtl.ray_tune.tracking_callback import Tracker
+from tune_mtl.ray_tune.trials import Ending, Trials, make_tracker
 from tune_mtl.reporting.results import Results
 from tune_mtl.reporting.write import Report, write_report
 from tune_mtl.results.search_data import Evidence
 from tune_mtl.results.searches import trials
-from tune_mtl.searching.admission import check_address
 from tune_mtl.searching.alone import alone_in
-from tune_mtl.searching.cluster import Cluster, logged_to
-from tune_mtl.searching.doctor import require_healthy
-from tune_mtl.searching.halving import FairHalving
 from tune_mtl.searching.manage import saved_settings
 from tune_mtl.searching.plan import Plan
 from tune_mtl.searching.reruns import Listed, plan_reruns
-from tune_mtl.searching.running import Ending, Trials, make_tracker
 from tune_mtl.searching.winner import keep_model
 from tune_mtl.terminal.live_view import Screen
 from tune_mtl.tracking import names
-from tune_mtl.tracking.callback import Tracker
 from tune_mtl.tracking.store import reachable
 
 LOG = "confirm.log"

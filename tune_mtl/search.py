@@ -14,25 +14,25 @@ from tune_mtl.core.errors import UserError
 from tune_mtl.core.options import build
 from tune_mtl.core.problem import Problem
 from tune_mtl.core.stopping import Interrupted
+from tune_mtl.preflight.doctor import require_healthy
 from tune_mtl.problems.registry import load_problem
+from tune_mtl.ray_tune.admission import check_address
+from tune_mtl.ray_tune.cluster import Cluster, logged_to
+from tune_mtl.ray_tune.scheduler import FairHalving
+from tune_mtl.ray_tune.searcher import FairSearcher
+from tune_mtl.ray_tune.trials import Trials, make_tracker
 from tune_mtl.reporting.write import Report, write_report
 from tune_mtl.results.searches import BestTrial, all_searches, best, best_by_strategy, find_search, trials
-from tune_mtl.searching.admission import check_address
 from tune_mtl.searching.alone import alone_in
-from tune_mtl.searching.cluster import Cluster, logged_to
 from tune_mtl.searching.cost import check_disk
-from tune_mtl.searching.doctor import require_healthy
 from tune_mtl.searching.facts import problem_facts
-from tune_mtl.searching.halving import FairHalving
 from tune_mtl.searching.manage import release_unbegun, saved_settings
 from tune_mtl.searching.paper import as_the_paper
 from tune_mtl.searching.plan import Plan, default_replicates
 from tune_mtl.searching.references import keep_references
 from tune_mtl.searching.result import SearchResult
 from tune_mtl.searching.rounds import extended, next_round
-from tune_mtl.searching.running import Trials, make_tracker
 from tune_mtl.searching.settings import Settings
-from tune_mtl.searching.suggest import FairSearcher
 from tune_mtl.searching.telling import asked_params, at_end, at_start
 from tune_mtl.searching.warm import learn_from
 from tune_mtl.searching.winner import exports_by_default, keep_model

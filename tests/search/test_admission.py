@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tune_mtl.core.errors import UserError
-from tune_mtl.searching import admission
-from tune_mtl.searching.admission import MODE, check_admission, locate, token_mode
+from tune_mtl.ray_tune import admission
+from tune_mtl.ray_tune.admission import MODE, check_admission, locate, token_mode
 
 SETTINGS = bytes.fromhex("000000040100000000")
 REFUSED = b"\x88@\x0ccontent-type\x10application/grpc\x00\x0bgrpc-status\x0216\x00\x0cgrpc-message\x10InvalidAuthToken"

@@ -20,14 +20,15 @@ from tests.search.nodes import Nodes, free_port
 from tests.toys import toy_problem
 from tune_mtl import UserError
 from tune_mtl.cli import main
+from tune_mtl.preflight import nodes as asking
+from tune_mtl.preflight import probe
+from tune_mtl.preflight import requirements as needs
+from tune_mtl.preflight.checks import DRIVER, Check
+from tune_mtl.preflight.doctor import _no_ray, examine, require_healthy
+from tune_mtl.preflight.nodes import Case, check_driver, check_nodes
 from tune_mtl.prepare.datasets import open_source, prepare_source
 from tune_mtl.prepare.prepared_set import PreparedSet
 from tune_mtl.search import plan_search
-from tune_mtl.searching import needs, probe
-from tune_mtl.searching import nodes as asking
-from tune_mtl.searching.doctor import _no_ray, examine, require_healthy
-from tune_mtl.searching.nodes import Case, check_driver, check_nodes
-from tune_mtl.searching.verdicts import DRIVER, Check
 
 pytestmark = pytest.mark.slow
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="mounting file systems needs root")

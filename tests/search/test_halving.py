@@ -9,7 +9,7 @@ from ray.tune.schedulers import TrialScheduler
 
 from trainables.base import TRIAL
 from tune_mtl import Objective
-from tune_mtl.searching.halving import FairHalving, RungKeeper
+from tune_mtl.ray_tune.scheduler import FairHalving, RungKeeper
 
 
 def make(*, balanced=True, strategies=("sus", "io")) -> FairHalving:

@@ -12,7 +12,7 @@ from benchmarks.metering import CONTROLLER, Meter
 from benchmarks.scale import HALVING, LOGGER, SCREEN, SEARCHER, TRACKER, wrap_parts
 from benchmarks.simulated import simulated_actors
 from tests.search.records import check_records
-from tune_mtl.searching.snapshot import SNAPSHOT
+from tune_mtl.ray_tune.snapshots import SNAPSHOT
 
 PROBLEM, TRIALS, AT_ONCE = "tests.trainables.fixtures:problem", 30, 5
 pytestmark = [pytest.mark.usefixtures("ray_home"), pytest.mark.slow]
@@ -34,8 +34,8 @@ def crashed(ray_home):
             raise Crash
 
     with Meter() as meter, simulated_actors(AT_ONCE, meter.elsewhere, tell), pytest.MonkeyPatch.context() as patched:
-        patched.setattr("tune_mtl.searching.snapshot._SECONDS", 0.0)
-        patched.setattr("tune_mtl.searching.snapshot._COST_SHARE", 0)
+        patched.setattr("tune_mtl.ray_tune.snapshots._SECONDS", 0.0)
+        patched.setattr("tune_mtl.ray_tune.snapshots._COST_SHARE", 0)
         wrap_parts(meter)
         with pytest.raises(Crash):
             tune_mtl.search(

@@ -10,8 +10,8 @@ from optuna.trial import TrialState
 
 from search_spaces import Choice, LogRange, Space
 from tune_mtl import Objective
+from tune_mtl.ray_tune.searcher import ANY, FairSearcher, common_draw
 from tune_mtl.searching.schedule import Growth, grid_turns, guided_turns
-from tune_mtl.searching.suggest import ANY, FairSearcher, common_draw
 
 SPACE = Space(
     name="s",

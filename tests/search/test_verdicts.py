@@ -7,8 +7,9 @@ import sys
 import pytest
 import ray.cloudpickle
 
-from tune_mtl.searching import probe, verdicts
-from tune_mtl.searching.verdicts import Facts
+from tune_mtl.preflight import checks as verdicts
+from tune_mtl.preflight import probe
+from tune_mtl.preflight.checks import Facts
 
 
 def test_a_node_without_tune_mtl_answers_too(tmp_path):

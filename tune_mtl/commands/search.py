@@ -79,7 +79,7 @@ def search(
         screen.show_plan(plan_search(problem, **given))
         return
     if address is not None:  # before torch is loaded: this is known in milliseconds
-        from tune_mtl.searching.admission import check_address
+        from tune_mtl.ray_tune.admission import check_address
 
         check_address(address)
     from tune_mtl.search import search as run

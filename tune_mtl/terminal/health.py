@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from rich.console import Console
 
-from tune_mtl.searching.verdicts import Check
+from tune_mtl.preflight.checks import Check
 from tune_mtl.terminal.console import console
 
 _NAMED = 3
@@ -17,7 +17,7 @@ _COLOURS = {"ok": "green", "warning": "yellow", "failure": "red"}
 
 def run_doctor(*, address: str | None, storage: str | None, tracking_uri: str | None, data: str | None) -> bool:
     """Examine and print; returns whether nothing has failed."""
-    from tune_mtl.searching.doctor import examine
+    from tune_mtl.preflight.doctor import examine
 
     with console().status("looking at every node ..."), _hushed():
         checks = examine(address=address, storage=storage, tracking_uri=tracking_uri, data=data)

@@ -14,8 +14,8 @@ from rich.text import Text
 
 from trainables.base import TRIAL
 from tune_mtl.core.objective import Objective
+from tune_mtl.ray_tune.tracking_callback import outcome_of
 from tune_mtl.terminal.console import console, number
-from tune_mtl.tracking.callback import outcome_of
 
 
 class Screen(Callback):

@@ -14,9 +14,10 @@ import ray
 import ray.cloudpickle
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from tune_mtl.preflight import checks as verdicts
+from tune_mtl.preflight import probe
+from tune_mtl.preflight.checks import DRIVER, Check, Facts
 from tune_mtl.prepare.prepared_set import MANIFEST, PreparedSet
-from tune_mtl.searching import probe, verdicts
-from tune_mtl.searching.verdicts import DRIVER, Check, Facts
 
 LEAST_DISK = 256 * 2**20
 _TOKEN_BYTES = 2**20

@@ -37,7 +37,7 @@ class Check:
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """What a node says of itself; see :func:`tune_mtl.searching.probe.look`."""
+    """What a node says of itself; see :func:`tune_mtl.preflight.probe.look`."""
 
     python: str
     packages: Mapping[str, str | None]
