@@ -25,12 +25,8 @@ from benchmarks.curves_table import Contestant, Table, World
 from search_spaces import Choice, LogRange, Space
 from trainables.base import OUTCOME, REPLICATE, TRIAL, proper
 from tune_mtl.core.objective import Objective
-from tune_mtl.ray_tune.scheduler import FairHalving
-from tune_mtl.ray_tune.searcher import FairSearcher
-from tune_mtl.reporting.results import Results
-from tune_mtl.results.search_data import Evidence, Trained
-from tune_mtl.results.searches import BestTrial
-from tune_mtl.searching.plan import (
+from tune_mtl.experiment.growth import undecided
+from tune_mtl.experiment.planning.plan import (
     DEFAULT_REPLICATES,
     FIRST_REPLICATES,
     GRACE,
@@ -38,8 +34,12 @@ from tune_mtl.searching.plan import (
     REPLICATES_PER_ROUND,
     TRIALS_PER_TUNING,
 )
-from tune_mtl.searching.rounds import undecided
-from tune_mtl.searching.schedule import Growth, Turn, fresh_seeds, guided_turns
+from tune_mtl.experiment.planning.turns import Growth, Turn, fresh_seeds, guided_turns
+from tune_mtl.ray_tune.scheduler import FairHalving
+from tune_mtl.ray_tune.searcher import FairSearcher
+from tune_mtl.reporting.results import Results
+from tune_mtl.results.search_data import Evidence, Trained
+from tune_mtl.results.searches import BestTrial
 from tune_mtl.tracking import names
 from tune_mtl.tracking.ranking import Ranking
 from tune_mtl.tracking.replay import Diary

@@ -102,8 +102,8 @@ def measure(size: int, concurrency: int, algorithm: str) -> dict[str, Any]:
         stack.enter_context(mock.patch.dict(os.environ, {"TUNE_MTL_HOME": home}))
         os.environ.pop("MLFLOW_TRACKING_URI", None)
         from benchmarks.simulated import example, simulated_actors
+        from tune_mtl.experiment.search import _new_trials, plan_search
         from tune_mtl.ray_tune.cluster import Cluster
-        from tune_mtl.search import _new_trials, plan_search
 
         asked = {"samples": size, "replicates": 1, "algorithm": algorithm, "max_epochs": EPOCHS}
         plan = plan_search(PROBLEM, name=NAME, concurrency=concurrency, **asked)
@@ -188,8 +188,8 @@ def _delivered(plan: Any, tracker: Any) -> dict[str, Any]:
     """The last records, told to a real store that holds all others."""
     from benchmarks.filled_store import FilledStore
     from benchmarks.simulated import example
+    from tune_mtl.experiment.manage import summaries
     from tune_mtl.results.searches import best
-    from tune_mtl.searching.manage import summaries
     from tune_mtl.tracking import names
     from tune_mtl.tracking.journal import kept_records
     from tune_mtl.tracking.runs import SearchRuns

@@ -7,21 +7,21 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from tune_mtl.confirm import confirm
     from tune_mtl.core.data import Batch, Data, DatasetData, TensorData
     from tune_mtl.core.errors import UserError
     from tune_mtl.core.model import MultiTaskModel
     from tune_mtl.core.objective import Objective
     from tune_mtl.core.problem import Problem
     from tune_mtl.core.task import Task
+    from tune_mtl.experiment.confirm import confirm
+    from tune_mtl.experiment.search import extend, resume, search
+    from tune_mtl.experiment.search_result import SearchResult
     from tune_mtl.exporting.deliver import Exported
     from tune_mtl.problems.registry import load_problem
     from tune_mtl.reporting import report
     from tune_mtl.reporting.verdict import verdict
     from tune_mtl.reporting.write import Report, paper_claims
     from tune_mtl.results.searches import BestTrial, best, export, trials
-    from tune_mtl.search import extend, resume, search
-    from tune_mtl.searching.result import SearchResult
     from tune_mtl.strategies.base import Strategy
     from tune_mtl.strategies.make import make_strategy
     from tune_mtl.training.path import PathLength
@@ -38,22 +38,22 @@ _HOMES = {
     "PathLength": "tune_mtl.training.path",
     "Problem": "tune_mtl.core.problem",
     "Report": "tune_mtl.reporting.write",
-    "SearchResult": "tune_mtl.searching.result",
+    "SearchResult": "tune_mtl.experiment.search_result",
     "Strategy": "tune_mtl.strategies.base",
     "Task": "tune_mtl.core.task",
     "TensorData": "tune_mtl.core.data",
     "TrialResult": "tune_mtl.training.trial",
     "UserError": "tune_mtl.core.errors",
     "best": "tune_mtl.results.searches",
-    "confirm": "tune_mtl.confirm",
+    "confirm": "tune_mtl.experiment.confirm",
     "export": "tune_mtl.results.searches",
-    "extend": "tune_mtl.search",
+    "extend": "tune_mtl.experiment.search",
     "load_problem": "tune_mtl.problems.registry",
     "make_strategy": "tune_mtl.strategies.make",
     "paper_claims": "tune_mtl.reporting.write",
     "report": "tune_mtl.reporting",
-    "resume": "tune_mtl.search",
-    "search": "tune_mtl.search",
+    "resume": "tune_mtl.experiment.search",
+    "search": "tune_mtl.experiment.search",
     "train": "tune_mtl.training.trial",
     "trials": "tune_mtl.results.searches",
     "verdict": "tune_mtl.reporting.verdict",

@@ -14,8 +14,8 @@ from tests.prepare import makers
 from tests.prepare.test_prepare import prepared
 from tune_mtl import UserError, load_problem, train
 from tune_mtl.cli import main
+from tune_mtl.experiment.search import plan_search
 from tune_mtl.prepare.prepared_set import PreparedSet
-from tune_mtl.search import plan_search
 
 SIZE = {"celeba": "16x16", "cityscapes": "16x32", "nyuv2": "16x32"}
 

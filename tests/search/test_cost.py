@@ -4,8 +4,8 @@ import pytest
 
 from tests.toys import toy_problem
 from tune_mtl import UserError
-from tune_mtl.search import plan_search
-from tune_mtl.searching.cost import largest, measure, slowest
+from tune_mtl.experiment.planning.cost import largest, measure, slowest
+from tune_mtl.experiment.search import plan_search
 
 
 @pytest.mark.parametrize(

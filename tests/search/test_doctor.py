@@ -20,6 +20,7 @@ from tests.search.nodes import Nodes, free_port
 from tests.toys import toy_problem
 from tune_mtl import UserError
 from tune_mtl.cli import main
+from tune_mtl.experiment.search import plan_search
 from tune_mtl.preflight import nodes as asking
 from tune_mtl.preflight import probe
 from tune_mtl.preflight import requirements as needs
@@ -28,7 +29,6 @@ from tune_mtl.preflight.doctor import _no_ray, examine, require_healthy
 from tune_mtl.preflight.nodes import Case, check_driver, check_nodes
 from tune_mtl.prepare.datasets import open_source, prepare_source
 from tune_mtl.prepare.prepared_set import PreparedSet
-from tune_mtl.search import plan_search
 
 pytestmark = pytest.mark.slow
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="mounting file systems needs root")

@@ -7,10 +7,10 @@ import pytest
 from tests.toys import toy_problem
 from tune_mtl import UserError
 from tune_mtl.core.options import build
-from tune_mtl.search import plan_search
-from tune_mtl.searching.facts import problem_facts, trials_per_tuning
-from tune_mtl.searching.plan import looks
-from tune_mtl.searching.settings import Settings
+from tune_mtl.experiment.planning.plan import looks
+from tune_mtl.experiment.planning.settings import Settings
+from tune_mtl.experiment.problem_facts import problem_facts, trials_per_tuning
+from tune_mtl.experiment.search import plan_search
 
 TWO = {"strategies": ["sus", "io"]}
 

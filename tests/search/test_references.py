@@ -13,11 +13,11 @@ from tests.test_cli import tune_mtl as command
 from tests.toys import make_tasks, toy_problem
 from trainables.sharing import SharedProblem
 from tune_mtl import Objective, Task
+from tune_mtl.experiment.planning.plan import Plan
+from tune_mtl.experiment.planning.references import keep_references
+from tune_mtl.experiment.problem_facts import problem_facts
+from tune_mtl.experiment.search import plan_search
 from tune_mtl.results.searches import find_search
-from tune_mtl.search import plan_search
-from tune_mtl.searching.facts import problem_facts
-from tune_mtl.searching.plan import Plan
-from tune_mtl.searching.references import keep_references
 from tune_mtl.tracking import names
 from tune_mtl.training import reference_cache, references
 from tune_mtl.training.references import references_of

@@ -7,11 +7,11 @@ import pytest
 
 from tests.toys import toy_problem
 from tune_mtl import UserError
+from tune_mtl.experiment import growth as rounds
+from tune_mtl.experiment.growth import extended, next_round, undecided
+from tune_mtl.experiment.planning.plan import Plan
+from tune_mtl.experiment.search import plan_search
 from tune_mtl.reporting.statistics.comparison import Looks, compare_strategies
-from tune_mtl.search import plan_search
-from tune_mtl.searching import rounds
-from tune_mtl.searching.plan import Plan
-from tune_mtl.searching.rounds import extended, next_round, undecided
 
 THREE = ["sus", "ius", "io"]
 LUCK = (0.01, -0.02, 0.015, -0.005, 0.0, 0.02, -0.01, 0.005)

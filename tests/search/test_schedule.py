@@ -7,7 +7,14 @@ from hypothesis import given
 from hypothesis.strategies import booleans, composite, integers, lists, sampled_from
 
 from search_spaces import Choice, LogRange, Space
-from tune_mtl.searching.schedule import Growth, equal_shares, fresh_seeds, grid_turns, guided_turns, interleaved_grid
+from tune_mtl.experiment.planning.turns import (
+    Growth,
+    equal_shares,
+    fresh_seeds,
+    grid_turns,
+    guided_turns,
+    interleaved_grid,
+)
 
 NAMES = ("sus", "ius", "io", "stl", "adatask")
 

@@ -28,9 +28,9 @@ from tests.training.trainers import timeless
 from trainables import IOTrainable
 from tune_mtl import UserError
 from tune_mtl.cli import main
+from tune_mtl.experiment.planning.settings import Settings
 from tune_mtl.exporting.run_model import model_of
 from tune_mtl.problems.registry import load_problem
-from tune_mtl.searching.settings import Settings
 from tune_mtl.tracking import names
 
 PROBLEM = "tests.trainables.fixtures:problem"
@@ -268,7 +268,7 @@ def test_a_config_on_several_seeds_is_ranked_by_its_mean():
 def test_removing_a_search(home):
     tune_mtl.search(PROBLEM, name="gone", samples=1, strategies=["sus"], max_epochs=1, report=False)
     assert (home / "ray" / "gone").exists()
-    from tune_mtl.searching.manage import remove
+    from tune_mtl.experiment.manage import remove
 
     assert remove("gone") == 2
     assert not (home / "ray" / "gone").exists()
@@ -288,7 +288,7 @@ def test_a_time_budget_ends_a_search_and_storage_may_be_anywhere(tmp_path):
     again = tune_mtl.resume("timed")
     assert again.complete
     assert len(again.trials()) == done
-    from tune_mtl.searching.manage import remove
+    from tune_mtl.experiment.manage import remove
 
     remove("timed")
     assert not first.folder.exists()

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from tests.tracking.postgres import free_port
 from tune_mtl.cli import main
-from tune_mtl.searching import serving
+from tune_mtl.experiment import ui_server as serving
 from tune_mtl.tracking import names
 from tune_mtl.tracking.runs import SearchRuns
 from tune_mtl.tracking.store import client, tracking_uri

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from tune_mtl.core.errors import UserError
+from tune_mtl.experiment.lock import alone_in
+from tune_mtl.experiment.manage import release_unbegun
 from tune_mtl.ray_tune.snapshots import SNAPSHOT
-from tune_mtl.searching.alone import alone_in
-from tune_mtl.searching.manage import release_unbegun
 from tune_mtl.tracking import names
 
 

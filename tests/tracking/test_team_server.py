@@ -18,8 +18,8 @@ from tests.tracking.many import fill
 from tests.tracking.postgres import postgresql, programs
 from tests.tracking.server import mlflow_server
 from tune_mtl import UserError
+from tune_mtl.experiment.manage import remove
 from tune_mtl.results.searches import best_by_strategy
-from tune_mtl.searching.manage import remove
 from tune_mtl.tracking.store import reachable
 
 needs_postgresql = pytest.mark.skipif(programs() is None, reason="PostgreSQL is not installed (initdb)")

@@ -70,7 +70,7 @@ def rm(
     tracking_uri: Annotated[str | None, typer.Option(help="The MLflow store.")] = None,
 ) -> None:
     """Remove a search: its runs in MLflow and its folder."""
-    from tune_mtl.searching.manage import remove
+    from tune_mtl.experiment.manage import remove
 
     removed = remove(name, tracking_uri)
     typer.echo(f"removed search '{name}': {removed} runs and its folder.")
@@ -88,6 +88,6 @@ def ui(
     For each search: its trials sorted by the objective, their charts, the best of each strategy side by side, and the
     search's own run with the answer. Where the store is a server already, only the addresses are printed.
     """
-    from tune_mtl.searching.serving import serve
+    from tune_mtl.experiment.ui_server import serve
 
     raise typer.Exit(serve(host, port, tracking_uri, search=name, browse=open_))

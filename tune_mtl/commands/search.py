@@ -74,7 +74,7 @@ def search(
     from tune_mtl.terminal import searches as screen
 
     if dry_run:
-        from tune_mtl.search import plan_search
+        from tune_mtl.experiment.search import plan_search
 
         screen.show_plan(plan_search(problem, **given))
         return
@@ -82,7 +82,7 @@ def search(
         from tune_mtl.ray_tune.admission import check_address
 
         check_address(address)
-    from tune_mtl.search import search as run
+    from tune_mtl.experiment.search import search as run
 
     _finish(run(problem, **given))
 
@@ -94,7 +94,7 @@ def resume(
     tracking_uri: Annotated[str | None, typer.Option(help="The MLflow store.")] = None,
 ) -> None:
     """Go on with an interrupted search: finished trials stay, running ones continue from their checkpoints."""
-    from tune_mtl.search import resume as run
+    from tune_mtl.experiment.search import resume as run
 
     _finish(run(name, address=address, storage=storage, tracking_uri=tracking_uri))
 
@@ -110,7 +110,7 @@ def extend(
 
     Example: tune-mtl extend NAME --samples 24
     """
-    from tune_mtl.search import extend as run
+    from tune_mtl.experiment.search import extend as run
 
     _finish(run(name, samples=samples, address=address, storage=storage, tracking_uri=tracking_uri))
 
@@ -126,7 +126,7 @@ def confirm(
 
     Interrupted? The same command goes on. What is there already is not run again.
     """
-    from tune_mtl.confirm import confirm as run
+    from tune_mtl.experiment.confirm import confirm as run
     from tune_mtl.terminal import searches as screen
 
     written = run(name, seeds=seeds, address=address, storage=storage, tracking_uri=tracking_uri)

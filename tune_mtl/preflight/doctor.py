@@ -6,13 +6,13 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from tune_mtl.core.errors import UserError
+from tune_mtl.experiment.planning.plan import Plan, check_storage
+from tune_mtl.experiment.planning.settings import Settings
 from tune_mtl.preflight.checks import DRIVER, Check
 from tune_mtl.preflight.nodes import Case, alive, check_driver, check_nodes
 from tune_mtl.preflight.requirements import check_tracking, find_data, public, sizes
 from tune_mtl.prepare.prepared_set import PreparedSet
 from tune_mtl.ray_tune.cluster import Cluster
-from tune_mtl.searching.plan import Plan, check_storage
-from tune_mtl.searching.settings import Settings
 from tune_mtl.tracking.store import storage_folder
 from tune_mtl.tracking.store import tracking_uri as store_uri
 

@@ -16,9 +16,9 @@ from tune_mtl.core.errors import UserError
 from tune_mtl.core.home import home
 from tune_mtl.core.secrets import DiscreetFormatter
 from tune_mtl.core.stopping import heed_sigterm, heeding_sigterm
+from tune_mtl.experiment.planning.settings import Settings
 from tune_mtl.prepare.prepared_set import data_folder
 from tune_mtl.ray_tune.admission import check_admission, locate, token_mode
-from tune_mtl.searching.settings import Settings
 
 
 class Cluster:

@@ -19,7 +19,7 @@ from search_spaces.space import Choice, Space
 from trainables.base import OUTCOME, REPLICATE, TRIAL
 from tune_mtl.core.objective import Objective
 from tune_mtl.core.seeds import derive
-from tune_mtl.searching.schedule import Turn
+from tune_mtl.experiment.planning.turns import Turn
 from tune_mtl.strategies.registry import strategy_info
 from tune_mtl.tracking.replay import Diary
 

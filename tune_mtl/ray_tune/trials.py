@@ -14,12 +14,12 @@ from ray.tune.search import Searcher
 from trainables.base import TRIAL, MTLTrainable
 from trainables.sharing import SharedProblem
 from tune_mtl.core.problem import Problem
+from tune_mtl.experiment.planning.plan import Plan
 from tune_mtl.ray_tune.retries import RETRIES, Retries
 from tune_mtl.ray_tune.scheduler import FairHalving, RungKeeper
 from tune_mtl.ray_tune.searcher import FairSearcher
 from tune_mtl.ray_tune.snapshots import SNAPSHOT, Snapshots, put_back, reopen
 from tune_mtl.ray_tune.tracking_callback import Tracker
-from tune_mtl.searching.plan import Plan
 from tune_mtl.terminal.live_view import Screen
 from tune_mtl.tracking.replay import Diary
 from tune_mtl.training.checkpoint import fingerprint

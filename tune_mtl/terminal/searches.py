@@ -8,16 +8,16 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from search_spaces import Dimension
+    from tune_mtl.experiment.planning.plan import Plan
+    from tune_mtl.experiment.search_result import SearchResult
     from tune_mtl.reporting.claims import Claim
     from tune_mtl.reporting.write import Report
     from tune_mtl.results.searches import BestTrial
-    from tune_mtl.searching.plan import Plan
-    from tune_mtl.searching.result import SearchResult
 
 
 def show_plan(plan: "Plan") -> None:
     """What a search would run, with its cost extrapolated from a few mini-batches of each strategy."""
-    from tune_mtl.searching.cost import measure
+    from tune_mtl.experiment.planning.cost import measure
 
     settings, measured = plan.settings, measure(plan, timed=True)
     grid = settings.algorithm == "grid"
@@ -149,7 +149,7 @@ def show_best(name: str, best: "BestTrial") -> None:
 
 def show_searches(tracking_uri: str | None) -> None:
     """One line per search."""
-    from tune_mtl.searching.manage import summaries
+    from tune_mtl.experiment.manage import summaries
 
     rows = [
         (

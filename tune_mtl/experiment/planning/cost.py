@@ -14,8 +14,8 @@ import torch
 from tune_mtl.core.errors import UserError
 from tune_mtl.core.nested import tensors
 from tune_mtl.core.seeds import isolated
-from tune_mtl.searching.pace import one_pass, take_pace, trial_seconds
-from tune_mtl.searching.plan import Plan
+from tune_mtl.experiment.planning.pace import one_pass, take_pace, trial_seconds
+from tune_mtl.experiment.planning.plan import Plan
 from tune_mtl.strategies.info import count
 from tune_mtl.strategies.registry import strategy_info
 from tune_mtl.training.config import Config, resolve

@@ -8,12 +8,25 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from tune_mtl.confirm import confirm_search
 from tune_mtl.core.callable_module import make_callable
 from tune_mtl.core.errors import UserError
 from tune_mtl.core.options import build
 from tune_mtl.core.problem import Problem
 from tune_mtl.core.stopping import Interrupted
+from tune_mtl.experiment.confirm import confirm_search
+from tune_mtl.experiment.description import asked_params, at_end, at_start
+from tune_mtl.experiment.growth import extended, next_round
+from tune_mtl.experiment.lock import alone_in
+from tune_mtl.experiment.manage import release_unbegun, saved_settings
+from tune_mtl.experiment.planning.cost import check_disk
+from tune_mtl.experiment.planning.paper import as_the_paper
+from tune_mtl.experiment.planning.plan import Plan, default_replicates
+from tune_mtl.experiment.planning.references import keep_references
+from tune_mtl.experiment.planning.settings import Settings
+from tune_mtl.experiment.problem_facts import problem_facts
+from tune_mtl.experiment.search_result import SearchResult
+from tune_mtl.experiment.warm_start import learn_from
+from tune_mtl.experiment.winner_model import exports_by_default, keep_model
 from tune_mtl.preflight.doctor import require_healthy
 from tune_mtl.problems.registry import load_problem
 from tune_mtl.ray_tune.admission import check_address
@@ -23,19 +36,6 @@ from tune_mtl.ray_tune.searcher import FairSearcher
 from tune_mtl.ray_tune.trials import Trials, make_tracker
 from tune_mtl.reporting.write import Report, write_report
 from tune_mtl.results.searches import BestTrial, all_searches, best, best_by_strategy, find_search, trials
-from tune_mtl.searching.alone import alone_in
-from tune_mtl.searching.cost import check_disk
-from tune_mtl.searching.facts import problem_facts
-from tune_mtl.searching.manage import release_unbegun, saved_settings
-from tune_mtl.searching.paper import as_the_paper
-from tune_mtl.searching.plan import Plan, default_replicates
-from tune_mtl.searching.references import keep_references
-from tune_mtl.searching.result import SearchResult
-from tune_mtl.searching.rounds import extended, next_round
-from tune_mtl.searching.settings import Settings
-from tune_mtl.searching.telling import asked_params, at_end, at_start
-from tune_mtl.searching.warm import learn_from
-from tune_mtl.searching.winner import exports_by_default, keep_model
 from tune_mtl.terminal.live_view import Screen
 from tune_mtl.tracking import names
 from tune_mtl.tracking.store import client, reachable

@@ -3,9 +3,9 @@
 import json
 
 from tune_mtl.core.errors import UserError
+from tune_mtl.experiment.planning.plan import Plan
 from tune_mtl.ray_tune.searcher import FairSearcher
 from tune_mtl.results.searches import find_search
-from tune_mtl.searching.plan import Plan
 from tune_mtl.terminal.console import console
 from tune_mtl.tracking import names
 from tune_mtl.tracking.runs import search_runs

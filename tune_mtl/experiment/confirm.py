@@ -7,6 +7,11 @@ from collections.abc import Callable
 from tune_mtl.core.callable_module import make_callable
 from tune_mtl.core.errors import UserError
 from tune_mtl.core.problem import Problem
+from tune_mtl.experiment.lock import alone_in
+from tune_mtl.experiment.manage import saved_settings
+from tune_mtl.experiment.planning.plan import Plan
+from tune_mtl.experiment.reruns import Listed, plan_reruns
+from tune_mtl.experiment.winner_model import keep_model
 from tune_mtl.preflight.doctor import require_healthy
 from tune_mtl.problems.registry import load_problem
 from tune_mtl.ray_tune.admission import check_address
@@ -18,11 +23,6 @@ from tune_mtl.reporting.results import Results
 from tune_mtl.reporting.write import Report, write_report
 from tune_mtl.results.search_data import Evidence
 from tune_mtl.results.searches import trials
-from tune_mtl.searching.alone import alone_in
-from tune_mtl.searching.manage import saved_settings
-from tune_mtl.searching.plan import Plan
-from tune_mtl.searching.reruns import Listed, plan_reruns
-from tune_mtl.searching.winner import keep_model
 from tune_mtl.terminal.live_view import Screen
 from tune_mtl.tracking import names
 from tune_mtl.tracking.store import reachable

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from tune_mtl.experiment.planning.plan import Plan
 from tune_mtl.results.searches import BestTrial
-from tune_mtl.searching.plan import Plan
 
 
 def asked_params(plan: Plan) -> dict[str, Any]:

@@ -5,9 +5,9 @@ import os
 from dataclasses import replace
 
 from tune_mtl.core.errors import UserError
+from tune_mtl.experiment.planning.plan import Plan
 from tune_mtl.exporting.run_model import model_of
 from tune_mtl.results.searches import best
-from tune_mtl.searching.plan import Plan
 
 logger = logging.getLogger(__name__)
 

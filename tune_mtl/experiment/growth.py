@@ -1,12 +1,12 @@
 """How a search grows: by replicates until it can tell its strategies apart, or by trials that somebody asks for."""
 
 from tune_mtl.core.errors import UserError
+from tune_mtl.experiment.planning.plan import Plan, looks
+from tune_mtl.experiment.planning.settings import Settings
+from tune_mtl.experiment.planning.turns import Growth
+from tune_mtl.experiment.problem_facts import trials_per_tuning
 from tune_mtl.reporting.results import Results
 from tune_mtl.results.search_data import Evidence
-from tune_mtl.searching.facts import trials_per_tuning
-from tune_mtl.searching.plan import Plan, looks
-from tune_mtl.searching.schedule import Growth
-from tune_mtl.searching.settings import Settings
 
 
 def next_round(plan: Plan) -> Plan | None:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from tune_mtl.core.problem import Problem
-from tune_mtl.searching.settings import Settings
+from tune_mtl.experiment.planning.settings import Settings
 from tune_mtl.tracking import names
 from tune_mtl.training import reference_cache
 from tune_mtl.training.checkpoint import write_json

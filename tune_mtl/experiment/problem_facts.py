@@ -7,7 +7,7 @@ from typing import Any
 from search_spaces.space import Choice, Dimension, LogRange
 from tune_mtl.core.errors import UserError
 from tune_mtl.core.problem import Problem
-from tune_mtl.searching.plan import Plan, looks, mini_batches_per_epoch
+from tune_mtl.experiment.planning.plan import Plan, looks, mini_batches_per_epoch
 from tune_mtl.training.config import objective, resolve
 from tune_mtl.training.evaluation import metric_names
 

@@ -1,0 +1,1 @@
+"""A search as a whole: planned, run, resumed, extended, confirmed, removed."""
