@@ -21,9 +21,11 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from tune_mtl.ray_tune.scheduler import FairHalving
+
 from benchmarks.curves_table import Contestant, Table, World
 from search_spaces import Choice, LogRange, Space
-from trainables.base import OUTCOME, REPLICATE, TRIAL, proper
+from trainables.keys import OUTCOME, REPLICATE, TRIAL, proper
 from tune_mtl.core.objective import Objective
 from tune_mtl.experiment.growth import undecided
 from tune_mtl.experiment.planning.plan import (
@@ -35,14 +37,13 @@ from tune_mtl.experiment.planning.plan import (
     TRIALS_PER_TUNING,
 )
 from tune_mtl.experiment.planning.turns import Growth, Turn, fresh_seeds, guided_turns
-from tune_mtl.ray_tune.scheduler import FairHalving
 from tune_mtl.ray_tune.searcher import FairSearcher
 from tune_mtl.reporting.results import Results
+from tune_mtl.results.best_trial import BestTrial
 from tune_mtl.results.search_data import Evidence, Trained
-from tune_mtl.results.searches import BestTrial
 from tune_mtl.tracking import names
 from tune_mtl.tracking.ranking import Ranking
-from tune_mtl.tracking.replay import Diary
+from tune_mtl.tracking.replay import Replay
 
 METRIC = "val/loss"
 LEARNING_RATES = LogRange(1e-4, 1e-1)
@@ -180,7 +181,7 @@ class _Driver:
         """Let trials report their curves, ``slots`` at once, each epoch taking about a unit of time."""
         events: list[tuple[float, int, Any]] = []
         now, order = 0.0, 0
-        self.halving.diary = Diary()  # it knows trials by their ordinals, which searchers of single strategies share
+        self.halving.replay = Replay()  # it knows trials by their ordinals, which searchers of single strategies share
 
         def start() -> None:
             nonlocal order

@@ -35,7 +35,7 @@ from benchmarks.metering import CONTROLLER, ELSEWHERE, Cost, Meter, timed
 PROBLEM, NAME, EPOCHS = "multidigits", "scale", 12
 RESULTS, TRIALS, DELIVERED, SUGGESTIONS = 500, 200, 50, 10
 SEARCHER, SNAPSHOT = "searcher", "snapshot"
-HALVING, TRACKER, SCREEN, LOGGER = "halving", "tracker: to the spool", "screen", "Ray's JSON logger"
+HALVING, TRACKER, SCREEN, LOGGER = "halving", "tracker: to the journal", "screen", "Ray's JSON logger"
 
 
 class NoStore:
@@ -169,10 +169,10 @@ def _sorted(parts: Mapping[str, Cost], aside: tuple[str, ...]) -> list[tuple[str
 
 def _resumed(plan: Any) -> dict[str, Any]:
     """A resume of the same search, in which everything has ended."""
-    from tune_mtl.ray_tune.trials import Trials, spool_folder
-    from tune_mtl.tracking.replay import Diary
+    from tune_mtl.ray_tune.trials import Trials, journal_folder
+    from tune_mtl.tracking.replay import Replay
 
-    _, diary = timed(lambda: Diary.read(spool_folder(plan, "trial")))
+    _, replay = timed(lambda: Replay.read(journal_folder(plan, "trial")))
 
     def resume() -> None:
         again = Trials.restore(plan, plan.folder)
@@ -181,21 +181,21 @@ def _resumed(plan: Any) -> dict[str, Any]:
         again.tracker.flush()
 
     _, whole = timed(resume)
-    return {"resume: reading the diary, s": diary.wall, "resume: until Ray has nothing to do, s": whole.wall}
+    return {"resume: reading the replay, s": replay.wall, "resume: until Ray has nothing to do, s": whole.wall}
 
 
 def _delivered(plan: Any, tracker: Any) -> dict[str, Any]:
     """The last records, told to a real store that holds all others."""
     from benchmarks.filled_store import FilledStore
     from benchmarks.simulated import example
+    from tune_mtl.core.files import BEST_WEIGHTS
     from tune_mtl.experiment.manage import summaries
     from tune_mtl.results.searches import best
     from tune_mtl.tracking import names
-    from tune_mtl.tracking.journal import kept_records
+    from tune_mtl.tracking.journal import read_journal
     from tune_mtl.tracking.runs import SearchRuns
-    from tune_mtl.training.trial import BEST
 
-    kept, tags = list(kept_records(tracker.folder)), {names.OBJECTIVE: str(plan.objective), names.PROBLEM: PROBLEM}
+    kept, tags = list(read_journal(tracker.folder)), {names.OBJECTIVE: str(plan.objective), names.PROBLEM: PROBLEM}
     last = sorted({record["arguments"]["trial"] for record in kept}, key=int)[-DELIVERED:]
     told = [record for record in kept if record["arguments"]["trial"] in set(last)]
     Path(plan.tracking_uri.removeprefix("sqlite:///")).parent.mkdir(parents=True, exist_ok=True)
@@ -209,7 +209,7 @@ def _delivered(plan: Any, tracker: Any) -> dict[str, Any]:
         folder = record["arguments"].get("folder")
         if folder is not None:
             Path(folder).mkdir(parents=True, exist_ok=True)
-            (Path(folder) / BEST).write_bytes(example(PROBLEM).weights)
+            (Path(folder) / BEST_WEIGHTS).write_bytes(example(PROBLEM).weights)
         _, cost = timed(partial(tracker._recorder._calls[record["call"]], **record["arguments"]))
         costs[record["call"]].append(cost)
     tracker.flush()
@@ -227,10 +227,10 @@ def _delivered(plan: Any, tracker: Any) -> dict[str, Any]:
 
 def _suggested(plan: Any) -> dict[str, Any]:
     """What a suggestion takes, having learnt from every trial of the run."""
-    from tune_mtl.ray_tune.trials import spool_folder
-    from tune_mtl.tracking.journal import kept_records
+    from tune_mtl.ray_tune.trials import journal_folder
+    from tune_mtl.tracking.journal import read_journal
 
-    kept = list(kept_records(spool_folder(plan, "trial")))
+    kept = list(read_journal(journal_folder(plan, "trial")))
     return {
         f"searcher: a suggestion, {algorithm}, ms": 1000 * _suggestion(plan, kept, algorithm).cpu
         for algorithm in ("random", "optuna")

@@ -54,14 +54,14 @@ def search_wall(scheduler: str, trials: int, epochs: int, name: str) -> dict[str
     import tune_mtl
     from tune_mtl.tracking import delivery as recorder
 
-    kept: list[recorder.Recorder] = []
-    made = recorder.Recorder.__init__
+    kept: list[recorder.Delivery] = []
+    made = recorder.Delivery.__init__
 
-    def remember(self: recorder.Recorder, *given: Any) -> None:
+    def remember(self: recorder.Delivery, *given: Any) -> None:
         made(self, *given)
         kept.append(self)
 
-    recorder.Recorder.__init__ = remember  # type: ignore[method-assign]
+    recorder.Delivery.__init__ = remember  # type: ignore[method-assign]
     result = tune_mtl.search(
         "multidigits",
         name=name,
@@ -75,7 +75,7 @@ def search_wall(scheduler: str, trials: int, epochs: int, name: str) -> dict[str
         max_epochs=epochs,
         concurrency=CONCURRENCY,
     )
-    recorder.Recorder.__init__ = made  # type: ignore[method-assign]
+    recorder.Delivery.__init__ = made  # type: ignore[method-assign]
     ends, starts, actor_starts, trained = [], [], [], 0.0
     by_process: dict[int, list[tuple[float, float]]] = {}
     for path in result.folder.glob("trial_*/result.json"):

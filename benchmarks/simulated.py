@@ -24,13 +24,13 @@ from ray.train._internal.session import _TrainingResult
 from ray.tune import Checkpoint, Trainable
 from ray.tune.result import SHOULD_CHECKPOINT
 
-from trainables.base import OUTCOME, TRIAL
+from trainables.keys import OUTCOME, TRIAL
+from tune_mtl.core.files import BEST_WEIGHTS
 from tune_mtl.core.objective import Objective
 from tune_mtl.problems.registry import load_problem
 from tune_mtl.training import checkpoint
 from tune_mtl.training.config import resolve
 from tune_mtl.training.trainer import Trainer
-from tune_mtl.training.trial import BEST
 
 _SHARE_DIVERGED = 0.02
 _SPAN = {"train": 1.0, "save": 0.01, "reset": 0.1, "start": 0.5, "stop": 0.01}
@@ -55,8 +55,8 @@ def example(problem: str, strategy: str = "sus") -> Example:
     trainer = Trainer(loaded, config)
     record = trainer.run_period()
     with tempfile.TemporaryDirectory() as folder:
-        checkpoint.save(Path(folder) / BEST, {"epoch": 1})
-        weights = (Path(folder) / BEST).read_bytes()
+        checkpoint.save(Path(folder) / BEST_WEIGHTS, {"epoch": 1})
+        weights = (Path(folder) / BEST_WEIGHTS).read_bytes()
     found = Example(record, trainer.summary(), config.objective, weights)
     trainer.close()
     return found
@@ -114,7 +114,7 @@ class SimulatedTrial(Trainable):
         self._storage._update_checkpoint_index({})
         folder = Path(self._storage.checkpoint_fs_path)
         folder.mkdir(parents=True)
-        (folder / BEST).write_bytes(self._example.weights)
+        (folder / BEST_WEIGHTS).write_bytes(self._example.weights)
         kept = Checkpoint(str(folder), self._storage.storage_filesystem)
         return _TrainingResult(kept, {**self._last_result, "simulated": (self._epoch, self._best)})
 

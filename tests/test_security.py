@@ -23,6 +23,7 @@ from tests.tracking.postgres import free_port
 from trainables.base import MTLTrainable
 from tune_mtl import UserError
 from tune_mtl.cli import main
+from tune_mtl.core.files import BEST_WEIGHTS
 from tune_mtl.results.searches import find_search
 from tune_mtl.tracking import names
 from tune_mtl.training import checkpoint
@@ -81,7 +82,7 @@ def test_a_foreign_artifact_is_not_executed(trap):
     story.trial("io", 0.3)
     name = story.end()
     best = tune_mtl.best(name)
-    planted = path.rename(path.with_name(names.BEST_WEIGHTS))
+    planted = path.rename(path.with_name(BEST_WEIGHTS))
     best.client.log_artifact(best.run_id, str(planted))
     with pytest.raises(UserError, match="cannot be read as weights and numbers"):
         checkpoint.load(best.checkpoint)

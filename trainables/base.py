@@ -4,7 +4,6 @@ import errno
 import gc
 import logging
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,32 +11,22 @@ import torch
 from ray.tune import Trainable
 from ray.tune.result import SHOULD_CHECKPOINT
 
+from trainables.keys import OUTCOME, REASON, proper
 from trainables.sharing import SharedProblem
 from tune_mtl.core.errors import UserError
+from tune_mtl.core.files import BEST_WEIGHTS
+from tune_mtl.core.outcome import Outcome
 from tune_mtl.problems.registry import load_problem
 from tune_mtl.training import checkpoint
 from tune_mtl.training.config import resolve
 from tune_mtl.training.references import judged
 from tune_mtl.training.trainer import Diverged, Trainer
-from tune_mtl.training.trial import BEST, CHECKPOINT, CHECKPOINT_SHARE, best_content
-
-TRIAL = "trial"
-"""The key of the search's own ordinal in a trial's Ray config; it is no part of the config proper."""
-
-REPLICATE = "replicate"
-"""The key of the repetition of the tuning that a trial belongs to, likewise: 0, 1, ..."""
-
-OUTCOME = "outcome"
+from tune_mtl.training.trial import CHECKPOINT, CHECKPOINT_SHARE, best_content
 
 logger = logging.getLogger(__name__)
 
 _DISK_PATIENCE, _DISK_PAUSE = 600.0, 2.0
 """Seconds that a trial waits for room on a full disk, and between two tries; the search itself gives up before."""
-
-
-def proper(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the trial's config proper: what Ray was given, without the keys that say which trial it is."""
-    return {key: value for key, value in config.items() if key not in (TRIAL, REPLICATE)}
 
 
 class MTLTrainable(Trainable):
@@ -69,9 +58,9 @@ class MTLTrainable(Trainable):
         try:
             record = self.trainer.run_period()
         except Diverged as reason:
-            return self._over("diverged", str(reason))
+            return self._over(Outcome.DIVERGED, str(reason))
         except (torch.OutOfMemoryError, MemoryError) as error:
-            return self._over("failed", f"out of memory: {error}")
+            return self._over(Outcome.FAILED, f"out of memory: {error}")
         finished = self.trainer.finished
         best = self.trainer.best
         objective = self.trainer.config.objective.metric
@@ -80,22 +69,22 @@ class MTLTrainable(Trainable):
             **self.trainer.summary(),
             **(self.trainer.test_best() if finished and self._test else {}),
             "best": best.record[objective] if best is not None else None,
-            OUTCOME: "completed" if finished else "running",
+            OUTCOME: str(Outcome.COMPLETED if finished else Outcome.RUNNING),
             "done": finished,
             SHOULD_CHECKPOINT: (time.monotonic() - self._saved_at) * CHECKPOINT_SHARE >= self._save_cost,
         }
 
-    def _over(self, outcome: str, reason: str) -> dict[str, Any]:
+    def _over(self, outcome: Outcome, reason: str) -> dict[str, Any]:
         """The last result of a trial that need not be tried again: the same config would end the same way."""
         spent = {"updates": self.trainer.updates, "seconds": self.trainer.seconds}
-        return {OUTCOME: outcome, "reason": reason, "epoch": self.trainer.epoch, **spent, "done": True}
+        return {OUTCOME: str(outcome), REASON: reason, "epoch": self.trainer.epoch, **spent, "done": True}
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
         """The best weights, and everything."""
         started = time.monotonic()
         folder = Path(checkpoint_dir)
         if self.trainer.best is not None:
-            checkpoint.save(folder / BEST, best_content(self.trainer))
+            checkpoint.save(folder / BEST_WEIGHTS, best_content(self.trainer))
         checkpoint.save(folder / CHECKPOINT, self.trainer.state_dict())
         self._saved_at = time.monotonic()
         self._save_cost = self._saved_at - started

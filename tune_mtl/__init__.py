@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from tune_mtl.reporting import report
     from tune_mtl.reporting.verdict import verdict
     from tune_mtl.reporting.write import Report, paper_claims
-    from tune_mtl.results.searches import BestTrial, best, export, trials
+    from tune_mtl.results.best_trial import BestTrial
+    from tune_mtl.results.searches import best, export, trials
     from tune_mtl.strategies.base import Strategy
     from tune_mtl.strategies.make import make_strategy
     from tune_mtl.training.path import PathLength
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Batch": "tune_mtl.core.data",
-    "BestTrial": "tune_mtl.results.searches",
+    "BestTrial": "tune_mtl.results.best_trial",
     "Data": "tune_mtl.core.data",
     "DatasetData": "tune_mtl.core.data",
     "Exported": "tune_mtl.exporting.deliver",

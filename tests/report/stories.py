@@ -11,10 +11,11 @@ import numpy as np
 import pandas as pd
 
 from tune_mtl.core.objective import Objective
+from tune_mtl.results.best_trial import BestTrial
 from tune_mtl.results.search_data import Evidence, Trained
-from tune_mtl.results.searches import BestTrial
 from tune_mtl.tracking import names
-from tune_mtl.tracking.runs import SearchRuns, new_ranking
+from tune_mtl.tracking.ranking import new_ranking
+from tune_mtl.tracking.runs import SearchRuns
 from tune_mtl.tracking.store import reachable, tracking_uri
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from tune_mtl.tracking.journal import kept_records
+from tune_mtl.tracking.journal import read_journal
 
 SLOW_PROBLEM = """
 import time
@@ -25,4 +25,4 @@ def fresh_environment(folder: Path) -> dict[str, str]:
 
 def reported(folder: Path, kind: str = "trial") -> int:
     """How many results the search in ``folder`` has recorded so far."""
-    return sum(record["call"] == "log" for record in kept_records(folder / "tracking" / kind))
+    return sum(record["call"] == "log" for record in read_journal(folder / "tracking" / kind))

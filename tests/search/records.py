@@ -2,6 +2,7 @@
 
 from mlflow.entities import Run
 
+from tune_mtl.core.outcome import RANKED
 from tune_mtl.results.searches import find_search
 from tune_mtl.tracking import names
 from tune_mtl.tracking.runs import search_runs
@@ -21,6 +22,6 @@ def check_records(search: str, trials: int, tracking_uri: str | None = None) -> 
         assert run.data.tags[names.OUTCOME] in ("completed", "stopped_early", "diverged", "failed")
         steps = [metric.step for metric in of.get_metric_history(run.info.run_id, "val/loss")]
         assert steps == list(range(1, len(steps) + 1))
-        if run.data.tags[names.OUTCOME] in names.RANKED:
+        if run.data.tags[names.OUTCOME] in RANKED:
             assert [artifact.path for artifact in of.list_artifacts(run.info.run_id)] == ["best.pt"]
     return parent, children

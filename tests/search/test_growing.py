@@ -9,11 +9,11 @@ from pandas.testing import assert_frame_equal
 import tune_mtl
 from tests.search.records import check_records
 from tune_mtl import UserError
+from tune_mtl.core.files import write_json
 from tune_mtl.experiment.lock import alone_in
 from tune_mtl.experiment.search import plan_search
 from tune_mtl.ray_tune.snapshots import SNAPSHOT
 from tune_mtl.tracking import names
-from tune_mtl.training.checkpoint import write_json
 
 PROBLEM = "tests.trainables.fixtures:problem"
 pytestmark = [pytest.mark.usefixtures("ray_home"), pytest.mark.slow, pytest.mark.timeout(280)]

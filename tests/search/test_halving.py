@@ -6,10 +6,10 @@ from types import SimpleNamespace
 from hypothesis import given
 from hypothesis.strategies import floats, integers, lists
 from ray.tune.schedulers import TrialScheduler
-
-from trainables.base import TRIAL
-from tune_mtl import Objective
 from tune_mtl.ray_tune.scheduler import FairHalving, RungKeeper
+
+from trainables.keys import TRIAL
+from tune_mtl import Objective
 
 
 def make(*, balanced=True, strategies=("sus", "io")) -> FairHalving:

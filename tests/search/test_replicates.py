@@ -18,10 +18,11 @@ from tests.search.records import check_records
 from tests.test_cli import tune_mtl as command
 from tune_mtl import UserError
 from tune_mtl.cli import main
+from tune_mtl.core.files import write_json
+from tune_mtl.core.outcome import RANKED
 from tune_mtl.results.search_data import Evidence
 from tune_mtl.results.searches import find_search
 from tune_mtl.tracking import names
-from tune_mtl.training.checkpoint import write_json
 
 PROBLEM = "tests.trainables.fixtures:problem"
 pytestmark = [pytest.mark.usefixtures("ray_home"), pytest.mark.slow, pytest.mark.timeout(280)]
@@ -68,7 +69,7 @@ def test_the_choice_of_every_tuning_is_judged_once_on_its_own_fresh_seed(repeate
         assert row.seed == 1020 + row.replicate
         assert runs[row.trial_id].data.tags["tune_mtl.replicate"] == str(row.replicate)
         its = trained[(trained.strategy == row.strategy) & (trained.replicate == row.replicate)]
-        best = its[its.outcome.isin(names.RANKED)].sort_values("best/val/loss").iloc[0]
+        best = its[its.outcome.isin(RANKED)].sort_values("best/val/loss").iloc[0]
         config = json.loads(runs[row.trial_id].data.tags[names.CONFIG])
         won = json.loads(runs_of("repeated", "trial")[best.trial_id].data.tags[names.CONFIG])
         assert {**config, "seed": 0} == {**won, "seed": 0}

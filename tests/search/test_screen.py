@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
-from trainables.base import OUTCOME, TRIAL
+from trainables.keys import OUTCOME, TRIAL
 from tune_mtl import Objective
 from tune_mtl.terminal import live_view as shown
 from tune_mtl.terminal.live_view import Screen

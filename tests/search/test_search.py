@@ -28,6 +28,7 @@ from tests.training.trainers import timeless
 from trainables import IOTrainable
 from tune_mtl import UserError
 from tune_mtl.cli import main
+from tune_mtl.core.outcome import RANKED
 from tune_mtl.experiment.planning.settings import Settings
 from tune_mtl.exporting.run_model import model_of
 from tune_mtl.problems.registry import load_problem
@@ -85,7 +86,7 @@ def test_a_search_tracks_every_trial_once(searched):
             {"groups"} if "groups" in run.data.params else set()
         )
         assert json.loads(tags[names.CONFIG])["problem"] == PROBLEM
-        if tags[names.OUTCOME] in names.RANKED and run.data.metrics["best/val/loss"] < 1e6:
+        if tags[names.OUTCOME] in RANKED and run.data.metrics["best/val/loss"] < 1e6:
             for metric in (
                 "train/loss",
                 "val/loss",
@@ -135,14 +136,14 @@ def test_every_strategy_got_the_same_number_and_diverged_ones_are_no_winners(sea
     assert "diverged" in searched.counts
     assert set(searched.best_by_strategy) <= {"sus", "ius", "io"}
     for trial in searched.best_by_strategy.values():
-        assert trial.outcome in names.RANKED
+        assert trial.outcome in RANKED
         assert math.isfinite(trial.value)
 
 
 def test_best_is_what_sorting_by_the_best_metric_shows(searched):
     frame = searched.trials()
     # with sgd, ius and io are the same method, and all strategies try the same learning rates: the first one counts
-    ranked = frame[frame["outcome"].isin(names.RANKED)].sort_values(["best/val/loss", "trial_id"])
+    ranked = frame[frame["outcome"].isin(RANKED)].sort_values(["best/val/loss", "trial_id"])
     best = tune_mtl.best("main")
     assert best.run_id == ranked.iloc[0]["run_id"]
     assert best.value == ranked.iloc[0]["best/val/loss"] == best.metrics["best/val/loss"]

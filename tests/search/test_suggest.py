@@ -147,7 +147,7 @@ def test_a_trial_that_was_started_keeps_its_config_whatever_is_suggested_anew(tm
     configs = [first.suggest(f"ray{index}") for index in range(12)]
     other = make(samples=12, seed=5)
     other.seeds = first.seeds
-    other.diary.started = {config["trial"]: without_trial(config) for config in configs[:7]}
+    other.replay.started = {config["trial"]: without_trial(config) for config in configs[:7]}
     again = [other.suggest(f"ray{index}") for index in range(12)]
     assert again[:7] == configs[:7]
     assert [config["strategy"] for config in again] == [config["strategy"] for config in configs]
@@ -161,7 +161,7 @@ def test_a_trial_that_was_started_keeps_its_config_whatever_is_suggested_anew(tm
 def test_the_same_suggestion_leaves_no_trace():
     first, second = make(), make()
     configs = [first.suggest(str(index)) for index in range(6)]
-    second.diary.started = {config["trial"]: without_trial(config) for config in configs}
+    second.replay.started = {config["trial"]: without_trial(config) for config in configs}
     assert [second.suggest(str(index)) for index in range(6)] == configs
     assert all(trial.state == TrialState.RUNNING for study in second._studies.values() for trial in study.trials)
 

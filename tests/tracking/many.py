@@ -8,6 +8,7 @@ from typing import Any
 import sqlalchemy
 from mlflow.store.tracking.dbmodels.models import SqlLatestMetric, SqlMetric, SqlParam, SqlRun, SqlTag
 
+from tune_mtl.core.outcome import RANKED
 from tune_mtl.tracking import names
 from tune_mtl.tracking.runs import SearchRuns
 
@@ -92,7 +93,7 @@ def _add(
         values = [_metric(name, draw.random(), step, at, run) for name in _METRICS]
         rows[SqlMetric] += values
     rows[SqlLatestMetric] += values
-    if outcome in names.RANKED:
+    if outcome in RANKED:
         once = [_metric(name, 0.5 + draw.random(), 0, at, run) for name in _ONCE]
         rows[SqlMetric] += once
         rows[SqlLatestMetric] += once

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis.strategies import integers
 
 from tune_mtl import UserError
+from tune_mtl.core.files import write_json
 from tune_mtl.training import checkpoint
 
 CONTENT = {"a": torch.arange(200.0), "b": [1, (2.5, "x", None)], "empty": torch.zeros(0), "bits": torch.tensor(True)}
@@ -88,6 +89,6 @@ def test_a_failed_write_leaves_the_old_file(tmp_path):
 
 
 def test_json_is_strict(tmp_path):
-    checkpoint.write_json(tmp_path / "r.json", {"a": math.nan, "b": [math.inf, 1.5], "c": (1,)})
+    write_json(tmp_path / "r.json", {"a": math.nan, "b": [math.inf, 1.5], "c": (1,)})
     text = (tmp_path / "r.json").read_text()
     assert json.loads(text, parse_constant=lambda name: pytest.fail(name)) == {"a": None, "b": [None, 1.5], "c": [1]}

@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from tune_mtl.core.errors import UserError
+from tune_mtl.core.home import home_as_given
 from tune_mtl.strategies.registry import registry
 
 
 def new_folder(problem: str, given: dict[str, Any]) -> Path:
     """A folder of its own for a run that was not given one."""
-    home = Path(os.environ.get("TUNE_MTL_HOME", "runs"))
     parts = (problem.replace(":", "-"), given.get("strategy", "run"), time.strftime("%Y%m%d-%H%M%S"), str(os.getpid()))
-    return home / "train" / "-".join(re.sub(r"[^A-Za-z0-9_.-]", "_", str(part)) for part in parts)
+    return home_as_given() / "train" / "-".join(re.sub(r"[^A-Za-z0-9_.-]", "_", str(part)) for part in parts)
 
 
 def read_config(path: Path) -> dict[str, Any]:

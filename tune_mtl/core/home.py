@@ -5,5 +5,10 @@ from pathlib import Path
 
 
 def home() -> Path:
-    """Return ``TUNE_MTL_HOME``, else ``./runs``; absolute, since Ray's workers run elsewhere."""
-    return Path(os.environ.get("TUNE_MTL_HOME", "runs")).absolute()
+    """Return the home as an absolute path, since Ray's workers run elsewhere."""
+    return home_as_given().absolute()
+
+
+def home_as_given() -> Path:
+    """Return ``TUNE_MTL_HOME``, else ``runs``: relative where the user has it so, to be shown to people."""
+    return Path(os.environ.get("TUNE_MTL_HOME", "runs"))

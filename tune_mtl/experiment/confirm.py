@@ -4,8 +4,8 @@ import hashlib
 import json
 from collections.abc import Callable
 
-from tune_mtl.core.callable_module import make_callable
 from tune_mtl.core.errors import UserError
+from tune_mtl.core.outcome import Outcome
 from tune_mtl.core.problem import Problem
 from tune_mtl.experiment.lock import alone_in
 from tune_mtl.experiment.manage import saved_settings
@@ -82,7 +82,8 @@ def confirm_search(plan: Plan, seeds: int) -> bool:
     if not evidence.winners:
         raise UserError(f"search '{settings.name}' has no trial that ended well: there is nothing to confirm.")
     reruns = plan_reruns(plan, evidence, seeds)
-    ended = {run.trial_id: dict(run.config) for run in evidence.reruns if run.outcome in ("completed", "diverged")}
+    final = (Outcome.COMPLETED, Outcome.DIVERGED)
+    ended = {run.trial_id: dict(run.config) for run in evidence.reruns if run.outcome in final}
     due = [rerun for rerun in reruns if ended.get(rerun.trial_id) != dict(rerun.config)]
     planned = json.dumps([(rerun.trial_id, dict(rerun.config)) for rerun in reruns], sort_keys=True)
     folder = plan.folder / f"confirm-{hashlib.sha256(planned.encode()).hexdigest()[:8]}"
@@ -122,6 +123,3 @@ def _keep_winner(plan: Plan) -> None:
     if winner is not None and winner in evidence.winners:
         evidence.client.set_tag(evidence.run_id, names.WINNER, winner)
         evidence.client.set_tag(evidence.run_id, names.BEST_RUN, evidence.winners[winner].run_id)
-
-
-make_callable(__name__)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tune_mtl.experiment.planning.plan import Plan
-from tune_mtl.results.searches import BestTrial
+from tune_mtl.results.best_trial import BestTrial
 
 
 def asked_params(plan: Plan) -> dict[str, Any]:

@@ -9,11 +9,11 @@ from typing import Any
 
 from ray.tune.search import Searcher
 
-from trainables.base import REPLICATE, TRIAL
+from trainables.keys import REPLICATE, TRIAL
+from tune_mtl.core.files import write_json
 from tune_mtl.experiment.planning.plan import Plan, mini_batches_per_epoch
 from tune_mtl.results.search_data import Evidence, shared_values, shares_trunk
 from tune_mtl.tracking import names
-from tune_mtl.training.checkpoint import write_json
 from tune_mtl.training.config import Config, resolve
 
 

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from tune_mtl.core.callable_module import make_callable
 from tune_mtl.core.errors import UserError
+from tune_mtl.core.files import write_json
 from tune_mtl.core.options import build
 from tune_mtl.core.problem import Problem
 from tune_mtl.core.stopping import Interrupted
@@ -35,11 +35,11 @@ from tune_mtl.ray_tune.scheduler import FairHalving
 from tune_mtl.ray_tune.searcher import FairSearcher
 from tune_mtl.ray_tune.trials import Trials, make_tracker
 from tune_mtl.reporting.write import Report, write_report
-from tune_mtl.results.searches import BestTrial, all_searches, best, best_by_strategy, find_search, trials
+from tune_mtl.results.best_trial import BestTrial
+from tune_mtl.results.searches import all_searches, best, best_by_strategy, find_search, trials
 from tune_mtl.terminal.live_view import Screen
 from tune_mtl.tracking import names
 from tune_mtl.tracking.store import client, reachable
-from tune_mtl.training.checkpoint import write_json
 
 if TYPE_CHECKING:
     pass
@@ -369,6 +369,3 @@ def _check_unused(plan: Plan) -> None:
         raise UserError(
             f"search '{name}' exists already: tune-mtl resume {name} goes on with it, or choose another --name."
         )
-
-
-make_callable(__name__)

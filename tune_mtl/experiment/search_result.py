@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from tune_mtl.reporting.notebook import search_cell
 from tune_mtl.reporting.verdict import verdict
 from tune_mtl.reporting.write import Report
-from tune_mtl.results.searches import BestTrial, trials
+from tune_mtl.results.best_trial import BestTrial
+from tune_mtl.results.searches import trials
 
 if TYPE_CHECKING:
     import pandas as pd

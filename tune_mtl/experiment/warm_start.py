@@ -3,6 +3,7 @@
 import json
 
 from tune_mtl.core.errors import UserError
+from tune_mtl.core.outcome import Outcome, is_ranked
 from tune_mtl.experiment.planning.plan import Plan
 from tune_mtl.ray_tune.searcher import FairSearcher
 from tune_mtl.results.searches import find_search
@@ -28,7 +29,7 @@ def learn_from(earlier: str, plan: Plan, searcher: FairSearcher) -> int:
     metric, taken, ended = names.best_metric(plan.objective.metric), 0, 0
     for run in search_runs(of, [parent.info.experiment_id], earlier, "trial"):
         outcome, metrics = run.data.tags.get(names.OUTCOME), run.data.metrics
-        if outcome not in (*names.RANKED, "diverged"):
+        if not is_ranked(outcome) and outcome != Outcome.DIVERGED:
             continue
         ended += 1
         reached = metrics.get(plan.budget.counts, 0.0)
@@ -36,7 +37,7 @@ def learn_from(earlier: str, plan: Plan, searcher: FairSearcher) -> int:
             reached = max(point.step for point in of.get_metric_history(run.info.run_id, plan.objective.metric))
         taken += searcher.learn(
             json.loads(run.data.tags[names.CONFIG]),
-            value=None if outcome == "diverged" else metrics.get(metric),
+            value=None if outcome == Outcome.DIVERGED else metrics.get(metric),
             reached=reached,
             whole=reached >= plan.budget.length,
         )

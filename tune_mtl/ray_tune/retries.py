@@ -10,7 +10,7 @@ from ray.exceptions import RayActorError
 from ray.tune import Callback
 from ray.tune.experiment import Trial
 
-from trainables.base import TRIAL
+from trainables.keys import TRIAL
 
 logger = logging.getLogger(__name__)
 

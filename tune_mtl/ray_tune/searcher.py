@@ -16,12 +16,13 @@ from optuna.trial import TrialState
 from ray.tune.search import Searcher
 
 from search_spaces.space import Choice, Space
-from trainables.base import OUTCOME, REPLICATE, TRIAL
+from trainables.keys import OUTCOME, REPLICATE, TRIAL
 from tune_mtl.core.objective import Objective
+from tune_mtl.core.outcome import Outcome
 from tune_mtl.core.seeds import derive
 from tune_mtl.experiment.planning.turns import Turn
 from tune_mtl.strategies.registry import strategy_info
-from tune_mtl.tracking.replay import Diary
+from tune_mtl.tracking.replay import Replay
 
 ANY = "any strategy"
 """The name of the one study in which strategy is a dimension like any other."""
@@ -38,7 +39,7 @@ class FairSearcher(Searcher):
     anew and train with another seed.
 
     A trial's identity is its ordinal, assigned with the suggestion. A suggestion that a crash lost is made again under
-    the same one, and gives the same config if its trial had been started: the diary knows. What ends early is told to
+    the same one, and gives the same config if its trial had been started: the replay knows. What ends early is told to
     Optuna as pruned at what it reached of its budget, what diverged as pruned with NaN, what crashed as failed: low and
     full fidelity are never mixed.
     """
@@ -78,7 +79,7 @@ class FairSearcher(Searcher):
         self._live: dict[str, tuple[Tuning, optuna.Trial]] = {}
         self.turns, self.seeds = list(turns), dict(seeds)
         self._algorithm, self._seed, self._balanced = algorithm, seed, balanced
-        self.diary = Diary()
+        self.replay = Replay()
         self._studies: dict[Tuning, optuna.Study] = {}
         self._asked: Counter[Tuning] = Counter()
         sizes = Counter(self._tuning(turn) for turn in self.turns)
@@ -117,7 +118,7 @@ class FairSearcher(Searcher):
             tuning = self._tuning(turn)
             self._enqueue_common_draw(tuning)
             trial, chosen = self._ask(tuning)
-            started = self.diary.started.get(_name(ordinal))
+            started = self.replay.started.get(_name(ordinal))
             if started is not None and started != json.loads(json.dumps(self._completed(chosen))):
                 self.study(tuning).tell(trial, state=TrialState.FAIL)
                 self.study(tuning).enqueue_trial(self._parameters(started))
@@ -204,14 +205,14 @@ class FairSearcher(Searcher):
             return
         name, trial = self._live.pop(trial_id)
         study = self.study(name)
-        if error or not result or result.get(OUTCOME) == "failed":
+        if error or not result or result.get(OUTCOME) == Outcome.FAILED:
             study.tell(trial, state=TrialState.FAIL)
-        elif result.get(OUTCOME) == "diverged":
+        elif result.get(OUTCOME) == Outcome.DIVERGED:
             trial.report(math.nan, self._step(result) + 1)
             study.tell(trial, state=TrialState.PRUNED)
         else:
             self._report(trial, result)
-            if result.get(OUTCOME) == "completed":
+            if result.get(OUTCOME) == Outcome.COMPLETED:
                 study.tell(trial, result["best"])
             else:
                 study.tell(trial, state=TrialState.PRUNED)
@@ -241,7 +242,7 @@ class FairSearcher(Searcher):
 _OF_A_RUN = ("epochs", "max_updates", "max_seconds", "threads", "device", "metric", "eval_batch_size", "evaluate_every")
 """What trials may have differently and still be of the same function of their parameters."""
 
-_GIVEN = ("turns", "seeds", "diary")
+_GIVEN = ("turns", "seeds", "replay")
 """What a resumed searcher is told anew."""
 
 

@@ -18,7 +18,7 @@ from ray import cloudpickle
 from ray.tune.experiment import Trial
 
 from tune_mtl.core.errors import UserError
-from tune_mtl.training.checkpoint import replace_atomically
+from tune_mtl.core.files import replace_atomically
 
 if TYPE_CHECKING:
     from ray.tune.execution.tune_controller import TuneController

@@ -21,7 +21,7 @@ from tune_mtl.ray_tune.searcher import FairSearcher
 from tune_mtl.ray_tune.snapshots import SNAPSHOT, Snapshots, put_back, reopen
 from tune_mtl.ray_tune.tracking_callback import Tracker
 from tune_mtl.terminal.live_view import Screen
-from tune_mtl.tracking.replay import Diary
+from tune_mtl.tracking.replay import Replay
 from tune_mtl.training.checkpoint import fingerprint
 from tune_mtl.training.trial import environment
 
@@ -109,12 +109,12 @@ class Trials:
         callbacks = tuner._local_tuner._run_config.callbacks or []
         tracker = next(callback for callback in callbacks if isinstance(callback, Tracker))
         screen = next(callback for callback in callbacks if isinstance(callback, Screen))
-        tracker.uri, tracker.folder = plan.tracking_uri, spool_folder(plan, tracker.kind)
-        halving.diary = Diary.read(tracker.folder)
+        tracker.uri, tracker.folder = plan.tracking_uri, journal_folder(plan, tracker.kind)
+        halving.replay = Replay.read(tracker.folder)
         if isinstance(searcher, FairSearcher):
             if plan.total > searcher.total:
                 reopen(folder)
-            searcher.diary, searcher.turns, searcher.seeds = halving.diary, plan.turns, plan.seeds
+            searcher.replay, searcher.turns, searcher.seeds = halving.replay, plan.turns, plan.seeds
             screen.total = plan.total
             halving.time_budget = plan.settings.time_budget
         return cls(folder, tuner, halving, tracker, screen)
@@ -144,13 +144,13 @@ class Trials:
 
 def make_tracker(plan: Plan, kind: str) -> Tracker:
     """Records runs of ``kind`` under the search's run."""
-    settings, folder = plan.settings, spool_folder(plan, kind)
+    settings, folder = plan.settings, journal_folder(plan, kind)
     return Tracker(
         plan.tracking_uri, settings.problem, settings.name, plan.varied, environment_tags(plan), kind, folder
     )
 
 
-def spool_folder(plan: Plan, kind: str) -> Path:
+def journal_folder(plan: Plan, kind: str) -> Path:
     """Where what MLflow is to be told of runs of ``kind`` is kept, beside the search."""
     return plan.folder / "tracking" / kind
 

@@ -2,8 +2,6 @@
 
 from typing import TYPE_CHECKING, Any
 
-from tune_mtl.core.callable_module import make_callable
-
 if TYPE_CHECKING:
     from tune_mtl.reporting.write import Report
 
@@ -13,6 +11,3 @@ def report(*names: str, **options: Any) -> "Report":
     from tune_mtl.reporting.write import write_report
 
     return write_report(*names, **options)
-
-
-make_callable(__name__)

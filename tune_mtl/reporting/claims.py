@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from tune_mtl.core.outcome import Outcome
 from tune_mtl.reporting.results import Results, equal_updates, unit_text
 from tune_mtl.reporting.statistics.comparison import Comparison, compare_strategies
 from tune_mtl.reporting.statistics.tests import ALPHA, Sample, holm, larger, welch
@@ -238,7 +239,7 @@ def _best_by_groups(one: Findings, strategy: str) -> dict[int, dict[int, float]]
     metric, sign = names.best_metric(evidence.objective.metric), evidence.sign
     found: dict[int, dict[int, float]] = {}
     for run in evidence.trials:
-        if run.strategy == strategy and run.outcome == "completed" and run.groups and metric in run.metrics:
+        if run.strategy == strategy and run.outcome == Outcome.COMPLETED and run.groups and metric in run.metrics:
             reached = found.setdefault(run.groups, {})
             value = sign * run.metrics[metric]
             reached[run.replicate] = min(value, reached.get(run.replicate, value))

@@ -9,8 +9,8 @@ from typing import Any, Literal
 import numpy as np
 
 from tune_mtl.reporting.tables.number_format import number
+from tune_mtl.results.best_trial import BestTrial
 from tune_mtl.results.search_data import Evidence, Trained, without_seed
-from tune_mtl.results.searches import BestTrial
 from tune_mtl.tracking import names
 
 Side = Literal["lower", "upper"]
@@ -261,7 +261,7 @@ def _alone(of: Coverage, best: BestTrial, finer: str) -> list[str]:
 
 
 def _ended(run: Trained) -> bool:
-    return run.outcome not in ("running", "interrupted")
+    return run.ended
 
 
 def _replicate(run: Trained) -> int:

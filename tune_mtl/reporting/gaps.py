@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+from tune_mtl.core.outcome import Outcome
 from tune_mtl.reporting import coverage
 from tune_mtl.reporting.results import Results, equal_updates, poorly_tuned
 from tune_mtl.reporting.tables.number_format import number
@@ -13,7 +14,7 @@ def gaps(evidence: Evidence, results: Results) -> list[str]:
     """What is missing, each with the way to get it."""
     found = []
     asked = evidence.facts.get("total")
-    ended = sum(run.outcome not in ("running", "interrupted") for run in evidence.trials)
+    ended = sum(run.ended for run in evidence.trials)
     if evidence.state == "running":
         found.append(
             f"The search is still running, or was killed: {ended} of {asked or '?'} trials have ended."
@@ -103,7 +104,7 @@ def _lost_reruns(evidence: Evidence, results: Results) -> list[str]:
             found.append(f"{strategy} has not been confirmed.")
         for role, kind in ((names.CONFIRM, "confirming runs"), (names.EQUAL_UPDATES, "runs with as many updates")):
             runs = evidence.rerun(role, strategy)
-            lost = Counter(run.outcome for run in runs if run.outcome != "completed")
+            lost = Counter(run.outcome for run in runs if run.outcome != Outcome.COMPLETED)
             if lost:
                 said = ", ".join(f"{count} {outcome}" for outcome, count in lost.items())
                 found.append(f"Of {len(runs)} {kind} of {strategy}, {said}: its numbers are those of the others.")

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from html import escape
 from pathlib import Path
 
+from tune_mtl.core.html import paragraph, table
 from tune_mtl.reporting.write import Report
-from tune_mtl.results.html import paragraph, table
-from tune_mtl.results.searches import BestTrial
+from tune_mtl.results.best_trial import BestTrial
 
 _PICTURE = "learning-rates.png"
 

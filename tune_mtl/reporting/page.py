@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tune_mtl.core.outcome import Outcome
 from tune_mtl.reporting.answer import Answer
 from tune_mtl.reporting.figures.style import Drawing
 from tune_mtl.reporting.tables.number_format import number
@@ -174,7 +175,7 @@ _WHY = {
 
 
 def _confirmation(evidence: Evidence) -> str:
-    whole = [run for run in evidence.reruns if run.outcome == "completed"]
+    whole = [run for run in evidence.reruns if run.outcome == Outcome.COMPLETED]
     seeds = sorted({int(run.config["seed"]) for run in whole})
     if not seeds:
         return "none"

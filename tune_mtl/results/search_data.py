@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from tune_mtl.core.errors import UserError
 from tune_mtl.core.objective import Objective
-from tune_mtl.results.searches import BestTrial, best_by_strategy, find_search, searched_keys
+from tune_mtl.core.outcome import Outcome, is_ranked
+from tune_mtl.results.best_trial import BestTrial
+from tune_mtl.results.searches import best_by_strategy, find_search, searched_keys
 from tune_mtl.strategies.registry import registry
 from tune_mtl.tracking import names
 from tune_mtl.tracking.runs import search_runs
@@ -42,7 +44,7 @@ class Trained:
     @classmethod
     def of(cls, run: "Run") -> "Trained":
         """From MLflow; a run that has not ended is ``running``, or ``interrupted``."""
-        state = "running" if run.info.status == "RUNNING" else "interrupted"
+        state = Outcome.RUNNING if run.info.status == "RUNNING" else Outcome.INTERRUPTED
         tags = run.data.tags
         return cls(
             run.info.run_id,
@@ -77,12 +79,12 @@ class Trained:
     @property
     def ranked(self) -> bool:
         """Whether it ended in a way that counts."""
-        return self.outcome in names.RANKED
+        return is_ranked(self.outcome)
 
     @property
     def ended(self) -> bool:
         """Whether it has ended, in whatever way."""
-        return self.outcome not in ("running", "interrupted")
+        return self.outcome not in (Outcome.RUNNING, Outcome.INTERRUPTED)
 
     @property
     def shared(self) -> dict[str, Any]:
@@ -254,7 +256,7 @@ class Evidence:
 
     def confirmed(self, role: str, strategy: str | None = None) -> list[Trained]:
         """Runs of a role that ended well, with the config that won, in the order of their seeds."""
-        return [run for run in self.rerun(role, strategy) if run.outcome == "completed"]
+        return [run for run in self.rerun(role, strategy) if run.outcome == Outcome.COMPLETED]
 
     def rerun(self, role: str, strategy: str | None = None) -> list[Trained]:
         """Runs of a role with the config that won, however they ended, in the order of their seeds."""
@@ -315,7 +317,7 @@ class Evidence:
         """Whether the search itself ran every strategy to the end at the common learning rate: as a whole grid does."""
         if (self.settings.get("algorithm"), self.settings.get("scheduler")) != ("grid", "none"):
             return False
-        at_it = {run.strategy for run in self.trials if run.lr == self.common_lr and run.outcome == "completed"}
+        at_it = {run.strategy for run in self.trials if run.lr == self.common_lr and run.outcome == Outcome.COMPLETED}
         return at_it >= {strategy for strategy in self.winners if shares_trunk(strategy)}
 
     @property
@@ -326,7 +328,7 @@ class Evidence:
     def paths(self) -> dict[str, list[Trained]]:
         """By variant, the whole runs at the common learning rate, on the same seeds; empty where there are none."""
         again = [*self.confirmed(names.CONFIRM), *self.confirmed(names.COMMON_PATH)]
-        whole = [run for run in (self.trials if self.grid_has_paths else again) if run.outcome == "completed"]
+        whole = [run for run in (self.trials if self.grid_has_paths else again) if run.outcome == Outcome.COMPLETED]
         at_it = [run for run in whole if run.lr == self.common_lr and "path/best_total" in run.metrics]
         if not self.grid_has_paths:  # a tuning may have chosen this rate with other groups, on its seed alone
             at_it = [run for run in at_it if run.groups == _group_count(self.winners[run.strategy].config)]

@@ -1,24 +1,17 @@
-"""The best config of a search, from MLflow alone: works wherever the tracking store can be reached."""
+"""What the tracking store knows of searches: which there are, their trials, and who is best."""
 
 import json
 import os
-import shlex
-import tempfile
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tune_mtl.core.callable_module import make_callable
 from tune_mtl.core.errors import UserError, did_you_mean
 from tune_mtl.core.objective import Objective
 from tune_mtl.core.secrets import without_secrets
-from tune_mtl.problems.registry import importable
-from tune_mtl.results.html import paragraph, table
+from tune_mtl.results.best_trial import BestTrial
 from tune_mtl.tracking import names
-from tune_mtl.tracking.ranking import Winner, read_winners
-from tune_mtl.tracking.runs import new_ranking, search_runs
+from tune_mtl.tracking.ranking import Winner, new_ranking, read_winners
+from tune_mtl.tracking.runs import search_runs
 from tune_mtl.tracking.store import client, reachable, tracking_uri
 
 if TYPE_CHECKING:
@@ -26,149 +19,8 @@ if TYPE_CHECKING:
     from mlflow import MlflowClient
     from mlflow.entities import Run
 
-    from tune_mtl.core.model import MultiTaskModel
     from tune_mtl.core.problem import Problem
     from tune_mtl.exporting.deliver import Exported
-
-
-@dataclass(frozen=True, kw_only=True)
-class BestTrial:
-    """A trial that won.
-
-    Attributes:
-        config: Flat and complete; ``tune_mtl.train(config["problem"], config)`` repeats it exactly.
-        metrics: All that its run holds, ``best/...`` at the best epoch.
-        run_id: In MLflow.
-        trial_id: The search's own ordinal.
-        outcome: ``completed`` or ``stopped_early``.
-        value: The objective at the best epoch; the mean over seeds where the config ran on several.
-        seeds: On how many.
-        searched: The config keys that differ between the search's trials.
-        search: The search's name.
-        problem: The problem itself where it was given as an object, in the process that has it; else None: it is
-            imported by its name.
-    """
-
-    config: dict[str, Any] = field(repr=False)
-    metrics: dict[str, float] = field(repr=False)
-    run_id: str
-    trial_id: str
-    outcome: str
-    value: float
-    seeds: int
-    objective: Objective
-    tracking_uri: str
-    searched: tuple[str, ...] = ("lr", "groups")
-    search: str = ""
-    problem: "Problem | None" = field(default=None, repr=False, compare=False)
-
-    @property
-    def client(self) -> "MlflowClient":
-        """A client of the store that holds the trial's run."""
-        return client(self.tracking_uri)
-
-    @cached_property
-    def checkpoint(self) -> Path:
-        """The best weights' file, fetched from the run's artifacts.
-
-        Raises:
-            UserError: if the run has none.
-        """
-        from mlflow.exceptions import MlflowException
-
-        folder = tempfile.mkdtemp(prefix="tune-mtl-")
-        try:
-            return Path(self.client.download_artifacts(self.run_id, names.BEST_WEIGHTS, folder))
-        except (MlflowException, OSError) as error:
-            raise UserError(
-                f"trial {self.trial_id} of search '{self.search}' has no weights ({names.BEST_WEIGHTS}) in its run"
-                f" {self.run_id}: {str(error).splitlines()[0]}"
-            ) from None
-
-    def load_model(self, problem: "Problem | None" = None) -> "MultiTaskModel":
-        """The trained network, on the CPU, ready to predict: what evaluation saw, Maximum Roaming's masks included.
-
-        Args:
-            problem: The problem itself, where it was defined in a notebook or in ``__main__`` and the search was run
-                by another process; default: the one of this process's search, or what its name imports.
-
-        Raises:
-            UserError: if the problem cannot be imported, or the run has no weights that fit it.
-        """
-        from tune_mtl.training import checkpoint
-        from tune_mtl.training.config import resolve
-        from tune_mtl.training.trial import build_model
-
-        loaded = self._problem(problem)
-        config = resolve(loaded, self.config, self.config["problem"])
-        try:
-            return build_model(loaded, config, checkpoint.load(self.checkpoint)["weights"])
-        except RuntimeError as error:  # torch's word for weights of another network
-            raise UserError(
-                f"the weights of search '{self.search}' do not fit the network of problem '{loaded.name}': has its"
-                f" code changed since? {str(error).splitlines()[-1].strip()}"
-            ) from None
-
-    def export(
-        self,
-        *,
-        to: str,
-        out: str | os.PathLike[str] | None = None,
-        register: str | None = None,
-        problem: "Problem | None" = None,
-    ) -> "Exported":
-        """Export the trained network for other programs; see :func:`tune_mtl.export`."""
-        from tune_mtl.exporting.deliver import Order, deliver
-        from tune_mtl.exporting.sample import sample_inputs
-
-        order = Order.make(to, out, register, f"{self.search}-{self.config['strategy']}")
-        loaded = self._problem(problem)
-        network = self.load_model(loaded)
-        told = {"search": self.search, "trial": self.trial_id, "run": self.run_id, "config": self.config}
-        inputs = sample_inputs(loaded)
-        return deliver(order, network, inputs, run_id=self.run_id, tracking_uri=self.tracking_uri, told=told)
-
-    def _repr_html_(self) -> str:
-        headline = paragraph(f"trial {self.trial_id} of search '{self.search}' ({self.outcome})")
-        shown = {"strategy", "lr", "groups", "seed", "epochs", *self.searched}
-        config = [(key, value) for key, value in self.config.items() if key in shown]
-        values = [(key, value) for key, value in self.metrics.items() if key.startswith("best/")]
-        return headline + table(("config", "value"), config) + table(("at the best epoch", "value"), values)
-
-    def _problem(self, given: "Problem | None") -> "Problem":
-        """The problem that was given now, or with the search, or that its name imports."""
-        from tune_mtl.problems.registry import load_problem
-
-        name = str(self.config["problem"])
-        if given is None and self.problem is None and not importable(name):
-            raise UserError(
-                f"problem '{name}' of search '{self.search}' was given as an object and has no name to import it by:"
-                " give the object, as in best(...).load_model(problem=...)."
-            )
-        return load_problem(given or self.problem or name, self.config)
-
-    def train_command(self) -> str | None:
-        """The command line that repeats this trial exactly; None where the problem has no name to import it by."""
-        return train_command(self.config) if importable(str(self.config["problem"])) else None
-
-
-_FLAGS = (
-    "strategy", "lr", "groups", "seed", "epochs", "optimizer", "schedule", "batch_size", "eval_batch_size",
-    "evaluate_every", "threads", "metric", "device", "precision",
-)  # fmt: skip
-
-
-def train_command(config: Mapping[str, Any]) -> str:
-    """``tune-mtl train ...`` with every value of ``config``."""
-    words = ["tune-mtl", "train", str(config["problem"])]
-    for key, value in config.items():
-        if key == "problem":
-            continue
-        if key in _FLAGS and not isinstance(value, list | dict):
-            words += [f"--{key.replace('_', '-')}", str(value)]
-        else:
-            words += ["--set", f"{key}={json.dumps(value)}"]
-    return shlex.join(words)
 
 
 def searched_keys(configs: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -220,11 +72,8 @@ def _winners(of: "MlflowClient", parent: "Run", name: str, *, recompute: bool) -
     if names.WINNERS in parent.data.tags and not recompute:
         return read_winners(parent.data.tags[names.WINNERS])
     ranking = new_ranking(parent.data.tags)
-    metric = names.best_metric(ranking.objective.metric)
     for run in search_runs(of, [parent.info.experiment_id], name, "trial"):
-        if run.data.tags.get(names.OUTCOME) in names.RANKED and metric in run.data.metrics:
-            config = json.loads(run.data.tags[names.CONFIG])
-            ranking.add(run.data.tags[names.TRIAL_ID], run.info.run_id, config, run.data.metrics[metric])
+        ranking.add_run(run.info.run_id, run.data.tags, run.data.metrics)
     return ranking.winners()
 
 
@@ -325,6 +174,3 @@ def trials(name: str, *, tracking_uri: str | None = None, kind: str = "trial") -
     ]
     frame = pd.DataFrame(rows)
     return frame.sort_values("trial_id", ignore_index=True) if rows else frame
-
-
-make_callable(__name__)

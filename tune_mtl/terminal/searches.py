@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from tune_mtl.experiment.search_result import SearchResult
     from tune_mtl.reporting.claims import Claim
     from tune_mtl.reporting.write import Report
-    from tune_mtl.results.searches import BestTrial
+    from tune_mtl.results.best_trial import BestTrial
 
 
 def show_plan(plan: "Plan") -> None:

@@ -6,6 +6,7 @@ from typing import Self
 
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from tune_mtl.core.outcome import Outcome
 from tune_mtl.terminal.console import console, number, table
 from tune_mtl.training.config import Config
 from tune_mtl.training.trainer import Record
@@ -58,7 +59,7 @@ class TrainingScreen:
             f"\n{result.outcome} after {epochs:.0f} epochs, {metrics['updates']:.0f} updates,"
             f" {metrics['seconds']:.1f} s" + (f"; best epoch {best:.0f}" if best is not None else "")
         )
-        if result.outcome == "diverged":
+        if result.outcome == Outcome.DIVERGED:
             self._console.print(f"A loss was no finite number at lr={result.config['lr']}: try a smaller one.")
         splits = [split for split in ("best/val", "test") if f"{split}/loss" in metrics]
         if splits:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tune_mtl.tracking.journal import Spool
+from tune_mtl.tracking.journal import Journal
 
 logger = logging.getLogger(__name__)
 
@@ -17,21 +17,21 @@ _PATIENCE = 60.0
 """Seconds that the end of a search waits for a store that does not answer."""
 
 
-class Recorder:
-    """The one thread that makes the calls of a spool.
+class Delivery:
+    """The one thread that makes the calls of a journal.
 
-    A store that does not answer is waited for; what cannot be delivered by the end stays in the spool for a resume.
+    A store that does not answer is waited for; what cannot be delivered by the end stays in the journal for a resume.
 
     Args:
-        spool: The records.
+        journal: The records.
         calls: What a record may ask for, by name; every call bears repetition.
         answers: Whether the store does.
     """
 
     def __init__(
-        self, spool: Spool, calls: Mapping[str, Callable[..., None]], answers: Callable[[], bool] = lambda: True
+        self, journal: Journal, calls: Mapping[str, Callable[..., None]], answers: Callable[[], bool] = lambda: True
     ) -> None:
-        self._spool, self._calls, self._answers = spool, calls, answers
+        self._spool, self._calls, self._answers = journal, calls, answers
         self._new = threading.Event()
         self._give_up_at: float | None = None
         self.seconds: list[float] = []

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from mlflow.entities import Run
 
 from tune_mtl.core.objective import Objective
+from tune_mtl.core.outcome import Outcome
 from tune_mtl.tracking import names, views
 
 _LONGEST = 4000
@@ -57,10 +58,10 @@ def search_note(
 
 
 _ENDS = {
-    "completed": "Completed",
-    "stopped_early": "Stopped early, for others that did better",
-    "diverged": "Diverged: a loss was no finite number",
-    "failed": "Failed with an error",
+    Outcome.COMPLETED: "Completed",
+    Outcome.STOPPED_EARLY: "Stopped early, for others that did better",
+    Outcome.DIVERGED: "Diverged: a loss was no finite number",
+    Outcome.FAILED: "Failed with an error",
 }
 
 

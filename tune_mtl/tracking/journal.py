@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tune_mtl.core.errors import UserError
-from tune_mtl.training.checkpoint import replace_atomically
+from tune_mtl.core.files import replace_atomically
 
 logger = logging.getLogger(__name__)
 
@@ -18,7 +18,7 @@ _RECORDS, _MARK = "tracking.jsonl", "tracking.delivered"
 _MARK_SECONDS = 1.0
 
 
-class Spool:
+class Journal:
     """Records in a file, one JSON line each, and how far they were delivered.
 
     A record is in the file before ``append`` returns, so it survives a kill of the process, and on the disk before
@@ -107,7 +107,7 @@ class Spool:
                 os.truncate(self._path, whole)
 
 
-def kept_records(folder: Path) -> Iterator[dict[str, Any]]:
+def read_journal(folder: Path) -> Iterator[dict[str, Any]]:
     """Everything that was ever kept in ``folder``, delivered or not, in order."""
     path = folder / _RECORDS
     if path.exists():

@@ -42,13 +42,8 @@ learning rate that all share."""
 KINDS = ("trial", "confirm")
 """The kinds of runs under a search's run."""
 
-RANKED = ("completed", "stopped_early")
-"""The outcomes that can win."""
-
 BY_MEAN, BY_TRIAL = "mean over seeds", "single trials"
 """What ``tune_mtl.ranked_by`` says of a search: of a grid, and of one that chooses its configs."""
-
-BEST_WEIGHTS = "best.pt"
 
 NOW, BEST_SO_FAR = "Objective/now", "Objective/best so far"
 """The objective of a trial at each epoch, under names that come first on the page of its charts."""

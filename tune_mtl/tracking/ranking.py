@@ -7,6 +7,8 @@ from dataclasses import astuple, dataclass
 from typing import Any
 
 from tune_mtl.core.objective import Objective
+from tune_mtl.core.outcome import is_ranked
+from tune_mtl.tracking import names
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,12 @@ class Ranking:
         order = self._order.setdefault(place[1], len(self._order))
         self._strategies.setdefault(place[0], _Standing(self.objective)).put(place[1], order, trial, (run_id, value))
 
+    def add_run(self, run_id: str, tags: Mapping[str, str], metrics: Mapping[str, float]) -> None:
+        """Count a recorded run, unless its outcome cannot win or it has no value of the objective."""
+        value = metrics.get(names.best_metric(self.objective.metric))
+        if is_ranked(tags.get(names.OUTCOME)) and value is not None:
+            self.add(tags[names.TRIAL_ID], run_id, json.loads(tags[names.CONFIG]), value)
+
     def remove(self, trial: str) -> None:
         """Forget a trial whose suggestion was redone."""
         if trial in self._of_trial:
@@ -64,6 +72,12 @@ class Ranking:
             if standing.winner is not None
         ]
         return {strategy: winner for *_, strategy, winner in sorted(found, key=lambda entry: entry[:2])}
+
+
+def new_ranking(tags: Mapping[str, str]) -> Ranking:
+    """Return an empty ranking of a search, as the tags of its run ask for it."""
+    by_mean = tags.get(names.RANKED_BY, names.BY_MEAN) == names.BY_MEAN
+    return Ranking(Objective.parse(tags[names.OBJECTIVE]), by_mean=by_mean)
 
 
 class _Standing:

@@ -5,15 +5,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tune_mtl.tracking.journal import kept_records
+from tune_mtl.tracking.journal import read_journal
 
 
 @dataclass
-class Diary:
+class Replay:
     """The configs that were started, and how far each trial was let.
 
     A snapshot is older than the last thing that happened. What came after it is done again, with the same numbers; but
-    who is tried next and who is stopped may depend on who came first. The diary settles it: a trial that was started
+    who is tried next and who is stopped may depend on who came first. The replay settles it: a trial that was started
     keeps its config, one that went on after an epoch goes on again, one that was stopped is stopped at the same epoch.
 
     Attributes:
@@ -25,16 +25,16 @@ class Diary:
     reached: dict[str, tuple[int, bool]] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, folder: Path) -> "Diary":
-        """From the spool in ``folder``."""
-        diary = cls()
-        for record in kept_records(folder):
+    def read(cls, folder: Path) -> "Replay":
+        """From the journal in ``folder``."""
+        replay = cls()
+        for record in read_journal(folder):
             told = record["arguments"]
             if record["call"] == "open":
-                diary.start(told["trial"], told["config"])
+                replay.start(told["trial"], told["config"])
             elif record["call"] == "log":
-                diary.reach(told["trial"], told["epoch"], last=told.get("last", False))
-        return diary
+                replay.reach(told["trial"], told["epoch"], last=told.get("last", False))
+        return replay
 
     def start(self, trial: str, config: Mapping[str, Any]) -> None:
         """A trial was started, or started again; under another config it is another trial."""

@@ -2,19 +2,19 @@
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mlflow.entities import Metric, Param, Run, RunTag
 
 from tune_mtl.core.objective import Objective
+from tune_mtl.core.outcome import is_ranked
 from tune_mtl.tracking import names
 from tune_mtl.tracking.descriptions import trial_note
 from tune_mtl.tracking.pages import keep_answer
-from tune_mtl.tracking.ranking import Ranking, winners_text
+from tune_mtl.tracking.ranking import Ranking, new_ranking, winners_text
 from tune_mtl.tracking.store import client, experiment_id
-from tune_mtl.training.checkpoint import load
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,7 +26,16 @@ _MARKER = "train/"
 class SearchRuns:
     """The runs of one search, of one kind (``trial``, ``confirm``). Every call may be repeated."""
 
-    def __init__(self, uri: str, problem: str, search: str, kind: str = "trial") -> None:
+    def __init__(
+        self,
+        uri: str,
+        problem: str,
+        search: str,
+        kind: str = "trial",
+        check_file: Callable[[Path], object] = lambda _: None,
+    ) -> None:
+        """Connect to the store; ``check_file`` raises for a file that is not whole and must not be kept yet."""
+        self._check_file = check_file
         self._client = client(uri)
         self._search, self._kind = search, kind
         self._experiment = experiment_id(self._client, names.experiment_name(problem), uri)
@@ -165,7 +174,7 @@ class SearchRuns:
             metrics = [Metric(name, value, now, 0) for name, value in values.items()]
             for name, path in files.items():
                 if path.exists():
-                    load(path)  # a copy that is being written is not whole yet: the call is repeated
+                    self._check_file(path)  # a copy that is being written is not whole yet: the call is repeated
                     self._client.log_artifact(run_id, str(path), None if path.name == name else name)
             note = trial_note(known, outcome, {**known.data.metrics, **values}, tags.get(names.REASON))
             said = {names.OUTCOME: outcome, names.NOTE: note, **tags}
@@ -173,15 +182,12 @@ class SearchRuns:
             self._client.log_batch(run_id, metrics=metrics, tags=everything)
         self._rank({**known.data.tags, names.OUTCOME: outcome}, run_id, {**known.data.metrics, **values})
         self._keep_winners()
-        self._client.set_terminated(run_id, "FINISHED" if outcome in names.RANKED else "FAILED", now)
+        self._client.set_terminated(run_id, "FINISHED" if is_ranked(outcome) else "FAILED", now)
 
     def _rank(self, tags: Mapping[str, str], run_id: str, metrics: Mapping[str, float]) -> None:
         """Count a run that can win."""
-        if self._ranking is None or tags.get(names.OUTCOME) not in names.RANKED:
-            return
-        value = metrics.get(names.best_metric(self._ranking.objective.metric))
-        if value is not None:
-            self._ranking.add(tags[names.TRIAL_ID], run_id, json.loads(tags[names.CONFIG]), value)
+        if self._ranking is not None:
+            self._ranking.add_run(run_id, tags, metrics)
 
     def _keep_winners(self) -> None:
         """The best run of each strategy as a tag of the search's run: found without looking at all trials."""
@@ -246,12 +252,6 @@ class SearchRuns:
         if not logged:
             return 0
         return max(int(metric.step) for metric in self._client.get_metric_history(run.info.run_id, logged[0]))
-
-
-def new_ranking(tags: Mapping[str, str]) -> Ranking:
-    """Return an empty ranking of a search, as the tags of its run ask for it."""
-    by_mean = tags.get(names.RANKED_BY, names.BY_MEAN) == names.BY_MEAN
-    return Ranking(Objective.parse(tags[names.OBJECTIVE]), by_mean=by_mean)
 
 
 def search_runs(of: Any, experiments: list[str], search: str | None, kind: str, trial: str | None = None) -> list[Run]:

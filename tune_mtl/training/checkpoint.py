@@ -1,10 +1,7 @@
-"""Files that are whole or not there: written atomically, checked when read, loaded without executing code."""
+"""Checkpoints: written whole or not at all, checked by digest when read, loaded without executing code."""
 
 import hashlib
-import json
-import os
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +10,7 @@ from torch import Tensor
 
 from tune_mtl.core.data import Data, TensorData
 from tune_mtl.core.errors import UserError
+from tune_mtl.core.files import replace_atomically
 
 _FORMAT = 1
 
@@ -46,37 +44,6 @@ def load(path: Path) -> dict[str, Any]:
     except Exception as error:  # whatever torch's reader trips over in a file that is no checkpoint of ours
         reason = f"it cannot be read as weights and numbers ({type(error).__name__})"
     raise UserError(f"checkpoint {path} is unusable: {reason}. Nothing was changed; start anew with another --out.")
-
-
-def write_json(path: Path, content: Any) -> None:
-    """Write strict JSON atomically; undefined numbers (NaN, infinities) become null."""
-    text = json.dumps(_finite(content), indent=1, allow_nan=False) + "\n"
-    replace_atomically(path, lambda temporary: temporary.write_text(text))
-
-
-def replace_atomically(path: Path, write: Any) -> None:
-    """Let ``write`` fill a temporary file beside ``path``, bring it to the disk, then put it in place."""
-    temporary = path.with_name(f".{path.name}.partial")
-    try:
-        write(temporary)
-        with temporary.open("rb") as file:
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except (OSError, RuntimeError) as error:  # torch reports a full disk as the latter
-        with suppress(OSError):
-            temporary.unlink()
-        reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
-        raise UserError(f"{path} cannot be written: {reason}. What was there before is intact.") from None
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    if isinstance(value, float) and value - value != 0:
-        return None
-    return value
 
 
 def digest(content: Any) -> str:

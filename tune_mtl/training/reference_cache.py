@@ -11,10 +11,10 @@ from typing import Any
 import torch
 
 from tune_mtl.core.errors import UserError
+from tune_mtl.core.files import write_json
 from tune_mtl.core.home import home
 from tune_mtl.core.nested import Nested, tensors
 from tune_mtl.core.task import Task, select_rows
-from tune_mtl.training.checkpoint import write_json
 from tune_mtl.training.constant import Labels
 
 FILE = "references.json"

@@ -1,7 +1,6 @@
 """One trial in this process: train, keep what is worth keeping, come back after a kill."""
 
 import fcntl
-import json
 import os
 import platform
 import time
@@ -15,11 +14,13 @@ from typing import Any
 import torch
 
 from tune_mtl.core.errors import UserError
+from tune_mtl.core.files import BEST_WEIGHTS, read_json, write_json
+from tune_mtl.core.html import paragraph, table
 from tune_mtl.core.model import MultiTaskModel
+from tune_mtl.core.outcome import Outcome
 from tune_mtl.core.problem import Problem
 from tune_mtl.core.seeds import isolated
 from tune_mtl.problems.registry import load_problem
-from tune_mtl.results.html import paragraph, table
 from tune_mtl.strategies.make import strategy_class
 from tune_mtl.strategies.registry import strategy_info
 from tune_mtl.training import checkpoint
@@ -30,7 +31,7 @@ from tune_mtl.training.trainer import Diverged, Record, Trainer, check_same_conf
 CHECKPOINT_SHARE = 0.03
 """Resume checkpoints may cost this share of the training time."""
 
-CONFIG, RESULT, CHECKPOINT, BEST = "config.json", "result.json", "checkpoint.pt", "best.pt"
+CONFIG, RESULT, CHECKPOINT = "config.json", "result.json", "checkpoint.pt"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,7 +142,7 @@ def _run(
                 on_evaluation(record, config)
     except Diverged:
         pass
-    outcome = "completed" if trainer.diverged is None else "diverged"
+    outcome = str(Outcome.COMPLETED if trainer.diverged is None else Outcome.DIVERGED)
     if folder is not None:
         folder.save(trainer)
     metrics = trainer.summary() | trainer.test_best()
@@ -150,7 +151,7 @@ def _run(
         outcome=outcome,
         metrics=metrics,
         history=trainer.history,
-        checkpoint=folder.path / BEST if folder is not None and trainer.best is not None else None,
+        checkpoint=folder.path / BEST_WEIGHTS if folder is not None and trainer.best is not None else None,
         problem=trainer.problem,
         weights=trainer.best.weights if trainer.best is not None else None,
     )
@@ -178,7 +179,7 @@ class RunFolder:
     def check(self, *, resume: bool) -> None:
         """Refuse a folder that holds a run, unless to resume that very config."""
         try:
-            held = [name for name in (CONFIG, CHECKPOINT, BEST, RESULT) if (self.path / name).exists()]
+            held = [name for name in (CONFIG, CHECKPOINT, BEST_WEIGHTS, RESULT) if (self.path / name).exists()]
         except OSError as error:
             raise UserError(f"--out {self.path} cannot be used: {error.strerror}.") from None
         if held and not resume:
@@ -189,8 +190,8 @@ class RunFolder:
             check_same_config(read_json(self.path / CONFIG), self.config.as_dict())
         elif RESULT in held:
             check_same_config(read_json(self.path / RESULT, "config")["config"], self.config.as_dict())
-        elif BEST in held:
-            check_same_config(checkpoint.load(self.path / BEST)["config"], self.config.as_dict())
+        elif BEST_WEIGHTS in held:
+            check_same_config(checkpoint.load(self.path / BEST_WEIGHTS)["config"], self.config.as_dict())
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -225,7 +226,7 @@ class RunFolder:
         if not (self.path / RESULT).exists():
             return None
         content = read_json(self.path / RESULT, "config", "outcome", "metrics", "history")
-        best = self.path / BEST
+        best = self.path / BEST_WEIGHTS
         return TrialResult(
             config=content["config"],
             outcome=content["outcome"],
@@ -263,17 +264,17 @@ class RunFolder:
         """The best weights if they are new, then everything."""
         started = time.monotonic()
         if not (self.path / CONFIG).exists():
-            checkpoint.write_json(self.path / CONFIG, self.config.as_dict())
+            write_json(self.path / CONFIG, self.config.as_dict())
         if trainer.best is not None and trainer.best.record["epoch"] != self._best_epoch:
             self._best_epoch = trainer.best.record["epoch"]
-            checkpoint.save(self.path / BEST, best_content(trainer))
+            checkpoint.save(self.path / BEST_WEIGHTS, best_content(trainer))
         checkpoint.save(self.path / CHECKPOINT, trainer.state_dict())
         self._saved_at = time.monotonic()
         self._cost = self._saved_at - started
 
     def finish(self, result: TrialResult, device: torch.device) -> None:
         """Write ``result.json``: the run is done."""
-        checkpoint.write_json(
+        write_json(
             self.path / RESULT,
             {
                 "config": result.config,
@@ -293,17 +294,6 @@ def environment(device: torch.device) -> dict[str, str]:
         "python": platform.python_version(),
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine(),
     }
-
-
-def read_json(path: Path, *keys: str) -> dict[str, Any]:
-    """A file of ours, with at least ``keys``; a damaged one is the user's to look at."""
-    try:
-        content = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise UserError(f"{path} cannot be read: {error}.") from None
-    if not isinstance(content, dict) or not content.keys() >= set(keys):
-        raise UserError(f"{path} is damaged: it should hold {', '.join(keys) or 'a config'}.")
-    return content
 
 
 def _undefined_as_nan(record: Mapping[str, float | None]) -> Record:

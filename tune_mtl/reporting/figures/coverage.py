@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import matplotlib as mpl
 from matplotlib.ticker import LogLocator, MaxNLocator
 
+from tune_mtl.core.outcome import Outcome
 from tune_mtl.reporting.coverage import Coverage
 from tune_mtl.reporting.figures.style import (
     Drawing,
@@ -107,7 +108,7 @@ def _points(place: "Axes", of: Coverage, look: Look) -> None:
     """The trials that have a result: hollow where they were stopped early."""
     size = 4.5 if len(of.good) < _MANY else 2.5
     for early in (True, False):
-        chosen = [run for run in of.good if (run.outcome == "stopped_early") is early]
+        chosen = [run for run in of.good if (run.outcome == Outcome.STOPPED_EARLY) is early]
         place.plot(
             [run.lr for run in chosen], [of.value(run) for run in chosen],
             linestyle="none", marker="o", markersize=size, color=look.color, alpha=0.8,
@@ -147,7 +148,7 @@ def _key(place: "Axes", tried: list[Coverage]) -> None:
     """What the signs mean, in no strategy's colour."""
     dot: Any = {"linestyle": "none", "marker": "o", "markersize": 4.5, "color": _ink()}
     place.plot([], [], label="trial", markeredgewidth=0, **dot)
-    if any(run.outcome == "stopped_early" for of in tried for run in of.good):
+    if any(run.outcome == Outcome.STOPPED_EARLY for of in tried for run in of.good):
         place.plot([], [], label="stopped early", markerfacecolor="none", **dot)
     if any(of.lost for of in tried):
         place.plot([], [], label="diverged or failed", color=_ink(), **_CROSS)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from matplotlib.ticker import MaxNLocator
 
+from tune_mtl.core.outcome import Outcome
 from tune_mtl.reporting.figures.coverage import expected_bests, what_was_tried
 from tune_mtl.reporting.figures.style import (
     LINES,
@@ -215,7 +216,7 @@ def _reading(evidence: Evidence) -> str:
     """How points, lines and bands are to be read."""
     if evidence.settings.get("algorithm") == "grid":
         return "Lines: the mean over seeds of the config that does best there; bands: one standard deviation."
-    early = any(run.outcome == "stopped_early" for run in evidence.trials)
+    early = any(run.outcome == Outcome.STOPPED_EARLY for run in evidence.trials)
     return "Hollow: stopped early." if early else ""
 
 
@@ -250,7 +251,7 @@ def _against_lr(
     else:
         drawn: Any = {"linestyle": "none", "marker": look.marker, "markersize": 4.5, "color": look.color}
         for early in (True, False):
-            chosen = [run for run in known if (run.outcome == "stopped_early") is early]
+            chosen = [run for run in known if (run.outcome == Outcome.STOPPED_EARLY) is early]
             face = "none" if early else look.color
             axes.plot(
                 [run.lr for run in chosen], [run.metrics[metric] for run in chosen], markerfacecolor=face, **drawn

@@ -4,6 +4,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tune_mtl.core.outcome import Outcome
 from tune_mtl.reporting.figures.style import Drawing, Looks, fit_values, label_points, legend_below, new_figure
 from tune_mtl.reporting.results import Results
 from tune_mtl.results.search_data import Evidence, Trained, without_seed
@@ -69,7 +70,9 @@ def _points(evidence: Evidence) -> list[_Point]:
     metric = names.best_metric(evidence.objective.metric)
     fresh = _by_config(evidence.confirmed(names.CONFIRM), metric)
     best: dict[str, tuple[str, list[Trained]]] = {}
-    for config, runs in _by_config([run for run in evidence.trials if run.outcome == "completed"], metric).items():
+    for config, runs in _by_config(
+        [run for run in evidence.trials if run.outcome == Outcome.COMPLETED], metric
+    ).items():
         name = runs[0].variant
         if name not in best or evidence.sign * _mean(runs, metric) < evidence.sign * _mean(best[name][1], metric):
             best[name] = config, runs

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tune_mtl.core.outcome import Outcome
 from tune_mtl.reporting.results import Results, at_common_rate, deltas, equal_updates, unit_text
 from tune_mtl.reporting.statistics.comparison import rank_in_every_unit
 from tune_mtl.reporting.statistics.tests import ALPHA, Sample
@@ -257,7 +258,7 @@ def search_table(evidence: Evidence) -> Table:
                 Cell(None if best is None else best.value),
                 *(Cell(None if best is None else value_of(best.config, key)) for key in searched),
                 Cell(len(runs)),
-                *(Cell(counts.pop(outcome, 0)) for outcome in ("completed", "stopped_early", "diverged", "failed")),
+                *(Cell(counts.pop(outcome, 0)) for outcome in Outcome if outcome.ended),
                 Cell(sum(counts.values())),
                 Cell(_sum(runs, "updates")),
                 Cell(_sum(runs, "seconds"), decimals=0),

@@ -1,4 +1,4 @@
-"""From Ray Tune's events to MLflow runs."""
+"""What is written down of a search's trials: every event goes into the journal, and from there to MLflow."""
 
 import logging
 import time
@@ -7,19 +7,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ray.tune import Callback
-from ray.tune.experiment import Trial
-
-from trainables.base import OUTCOME, REPLICATE, TRIAL, proper
 from tune_mtl.core.errors import StoreLostError
+from tune_mtl.core.files import BEST_WEIGHTS
 from tune_mtl.core.objective import Objective
-from tune_mtl.core.secrets import without_secrets
+from tune_mtl.core.outcome import Outcome
 from tune_mtl.tracking import names
-from tune_mtl.tracking.delivery import Recorder
-from tune_mtl.tracking.journal import Spool, kept_records
+from tune_mtl.tracking.delivery import Delivery
+from tune_mtl.tracking.journal import Journal, read_journal
 from tune_mtl.tracking.runs import SearchRuns
 from tune_mtl.tracking.story import Story
-from tune_mtl.training.trial import BEST
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,24 +23,43 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True)
+class Recorded:
+    """What a run is told when its trial has ended.
+
+    Attributes:
+        outcome: How it ended.
+        values: The metrics that are said once of the whole trial.
+        folder: Its last checkpoint, with the best weights; None where there is none.
+        reason: Why it ended so, where there is something to say.
+    """
+
+    outcome: Outcome
+    values: Mapping[str, float]
+    folder: Path | None
+    reason: str | None = None
+
+
 @dataclass
-class Tracker(Callback):
-    """Records every trial of a search; holds nothing that a snapshot would have to keep.
+class Tracker:
+    """Records every trial of a search, of one kind.
 
     Attributes:
         uri: The MLflow store.
         problem: Names the experiment.
         search: Names the parent run.
         varied: The config keys that differ between trials: they become params.
+        check_weights: Raises for a file of weights that is not whole, such as a copy that is still being written.
         tags: Versions, device, data fingerprint: on every run.
         kind: ``trial``, or ``confirm``.
-        folder: Where what was not delivered yet is kept.
+        folder: Where the journal is.
     """
 
     uri: str
     problem: str
     search: str
     varied: tuple[str, ...]
+    check_weights: Callable[[Path], object]
     tags: dict[str, str] = field(default_factory=dict)
     kind: str = "trial"
     folder: Path = Path()
@@ -52,13 +67,8 @@ class Tracker(Callback):
     def __post_init__(self) -> None:
         self._delivered: list[Path] = []
 
-    def __getstate__(self) -> dict[str, Any]:
-        """For a resume, which is told the store's address anew: it may hold a password."""
-        kept = {key: value for key, value in self.__dict__.items() if key not in ("_recorder", "_runs", "_story")}
-        return {**kept, "uri": "", "_delivered": []}
-
     def delivered(self) -> list[Path]:
-        """The checkpoints of trials whose runs are closed, best weights included; each is named once."""
+        """Return the checkpoints of trials whose runs are closed, best weights included; each is named once."""
         found, self._delivered = self._delivered, []
         return found
 
@@ -69,15 +79,15 @@ class Tracker(Callback):
         params: Mapping[str, Any] | None = None,
     ) -> str:
         """Start delivering; returns the id of the search's run. ``files``: JSON that it holds."""
-        self._runs = SearchRuns(self.uri, self.problem, self.search, self.kind)
+        self._runs = SearchRuns(self.uri, self.problem, self.search, self.kind, self.check_weights)
         run_id = self._runs.open_search({**self.tags, **tags}, files, params)
         objective = Objective.parse(tags[names.OBJECTIVE]) if names.OBJECTIVE in tags else None
         group = "search" if self.kind == "trial" else "confirmation"
-        self._story = Story(objective, group).read(kept_records(self.folder))
+        self._story = Story(objective, group).read(read_journal(self.folder))
         calls: dict[str, Callable[..., None]] = {
             "open": self._runs.open_trial, "log": self._log, "note": self._runs.note, "end": self._end_trial,
         }  # fmt: skip
-        self._recorder = Recorder(Spool(self.folder), calls, self._runs.answers)
+        self._delivery = Delivery(Journal(self.folder), calls, self._runs.answers)
         return run_id
 
     def flush(self) -> None:
@@ -86,7 +96,7 @@ class Tracker(Callback):
         Raises:
             StoreLostError: if the store does not answer: what waits is delivered by a resume.
         """
-        waiting = self._recorder.close()
+        waiting = self._delivery.close()
         if waiting:
             raise StoreLostError(
                 f"the tracking store does not answer: {waiting} records of search '{self.search}' wait in"
@@ -106,58 +116,34 @@ class Tracker(Callback):
         except Exception:  # words are not worth a search; what it has found is kept elsewhere
             logger.exception("the search could not be described")
 
-    def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **_: Any) -> None:  # noqa: ARG002
-        """Open its run; also after a restart."""
-        config = proper(trial.config)
+    def start(self, trial: str, config: Mapping[str, Any], replicate: int) -> None:
+        """Open the run of a trial that starts, or starts again."""
         varied = {key: config[key] for key in self.varied if key in config}
-        ordinal, replicate = trial.config[TRIAL], trial.config.get(REPLICATE, 0)
-        self._story.start(ordinal, config)
-        self._recorder.submit("open", trial=ordinal, config=config, varied=varied, replicate=replicate, at=now())
+        self._story.start(trial, config)
+        self._delivery.submit("open", trial=trial, config=dict(config), varied=varied, replicate=replicate, at=now())
 
-    def on_trial_result(
-        self,
-        iteration: int,  # noqa: ARG002
-        trials: list[Trial],  # noqa: ARG002
-        trial: Trial,
-        result: dict[str, Any],
-        **_: Any,
-    ) -> None:
-        """One batch per evaluation."""
-        ordinal, epoch, values = trial.config[TRIAL], int(result["epoch"]), names.per_epoch(result)
-        stopped = bool(result.get("done")) and result.get(OUTCOME) == "running"
+    def report(self, trial: str, epoch: int, result: Mapping[str, Any], *, last: bool) -> None:
+        """Record an evaluation in one batch; ``last``: the scheduler stops the trial after it."""
+        values = names.per_epoch(result)
         if values:
-            told = self._story.reach(ordinal, epoch, values)
-            self._recorder.submit("log", trial=ordinal, epoch=epoch, values=values, last=stopped, story=told, at=now())
+            told = self._story.reach(trial, epoch, values)
+            self._delivery.submit("log", trial=trial, epoch=epoch, values=values, last=last, story=told, at=now())
 
-    def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **_: Any) -> None:  # noqa: ARG002
-        """Outcome, best values and best weights; the resume checkpoint is not needed any more."""
-        result = dict(trial.last_result)
-        outcome = outcome_of(result)
-        folder = Path(trial.checkpoint.path) if trial.checkpoint else None
-        self._finish(trial, outcome, names.once(result), folder, result.get("reason"))
+    def note(self, trial: str, text: str, file: str) -> None:
+        """Keep a text, such as a traceback, as an artifact of the trial's run."""
+        self._delivery.submit("note", trial=trial, text=text, file=file)
 
-    def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **_: Any) -> None:  # noqa: ARG002
-        """Failed for good: its traceback is kept."""
-        text = ""
-        if trial.error_file:
-            text = without_secrets(Path(trial.error_file).read_text(errors="replace"))
-        ordinal = trial.config[TRIAL]
-        self._recorder.submit("note", trial=ordinal, text=text or "no traceback", file="error.txt")
-        cause = text.strip().splitlines()[-1][:250] if text.strip() else "unknown"
-        self._finish(trial, "failed", {}, None, cause)
-
-    def _finish(
-        self, trial: Trial, outcome: str, values: Mapping[str, float], folder: Path | None, reason: str | None
-    ) -> None:
-        tags = {**self.tags, **({names.REASON: reason} if reason else {})}
-        self._recorder.submit(
+    def end(self, trial: str, ended: Recorded) -> None:
+        """Close the run of a trial that has ended."""
+        tags = {**self.tags, **({names.REASON: ended.reason} if ended.reason else {})}
+        self._delivery.submit(
             "end",
-            trial=trial.config[TRIAL],
-            outcome=outcome,
-            values=dict(values),
+            trial=trial,
+            outcome=str(ended.outcome),
+            values=dict(ended.values),
             tags=tags,
-            folder=None if folder is None else str(folder),
-            story=self._story.end(trial.config[TRIAL]),
+            folder=None if ended.folder is None else str(ended.folder),
+            story=self._story.end(trial),
             at=now(),
         )
 
@@ -170,10 +156,12 @@ class Tracker(Callback):
         last: bool = False,  # noqa: ARG002
         story: Mapping[str, Any] | None = None,
     ) -> None:
+        """Deliver an evaluation; whether it was the last is for a replay alone."""
         self._runs.log(trial, epoch, values, at)
         self._tell(story, at)
 
     def _tell(self, story: Mapping[str, Any] | None, at: int) -> None:
+        """Deliver a point of the search's own metrics."""
         if story is not None:
             self._runs.tell(story["step"], story["values"], at)
 
@@ -188,7 +176,7 @@ class Tracker(Callback):
         story: Mapping[str, Any] | None = None,
     ) -> None:
         """Close the run, its best weights with it; then nothing of the trial need stay on disk."""
-        files = {} if folder is None else {BEST: Path(folder) / BEST}
+        files = {} if folder is None else {BEST_WEIGHTS: Path(folder) / BEST_WEIGHTS}
         self._runs.close_trial(trial, outcome, values, tags, files, at)
         self._tell(story, at)
         if folder is not None:
@@ -196,11 +184,5 @@ class Tracker(Callback):
 
 
 def now() -> int:
-    """Milliseconds: when something happened, whenever it is delivered."""
+    """Return the time in milliseconds: when something happened, whenever it is delivered."""
     return int(time.time() * 1000)
-
-
-def outcome_of(result: Mapping[str, Any]) -> str:
-    """How a trial that ended with ``result`` ended: still ``running`` means that the scheduler stopped it."""
-    outcome = str(result.get(OUTCOME, "running"))
-    return "stopped_early" if outcome == "running" else outcome

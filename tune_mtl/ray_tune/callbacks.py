@@ -1,0 +1,111 @@
+"""From Ray Tune's events to those who follow a search: the tracker, the progress and who shows it."""
+
+from pathlib import Path
+from typing import Any
+
+from ray.tune import Callback
+from ray.tune.experiment import Trial
+
+from trainables.keys import OUTCOME, REASON, REPLICATE, TRIAL, proper
+from tune_mtl.core.outcome import Outcome
+from tune_mtl.core.secrets import without_secrets
+from tune_mtl.tracking import names
+from tune_mtl.tracking.progress import EndedTrial, Observer, Progress
+from tune_mtl.tracking.tracker import Recorded, Tracker
+
+
+class TrackingCallback(Callback):
+    """Hands every event to the tracker. A snapshot keeps nothing of it: a resume gives it a tracker anew."""
+
+    def __init__(self, tracker: Tracker) -> None:
+        self.tracker = tracker
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out the tracker, which knows the store's address: that may hold a password."""
+        return {}
+
+    def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **_: Any) -> None:  # noqa: ARG002
+        """Open the trial's run, also after a restart."""
+        self.tracker.start(trial.config[TRIAL], proper(trial.config), trial.config.get(REPLICATE, 0))
+
+    def on_trial_result(
+        self,
+        iteration: int,  # noqa: ARG002
+        trials: list[Trial],  # noqa: ARG002
+        trial: Trial,
+        result: dict[str, Any],
+        **_: Any,
+    ) -> None:
+        """Record an evaluation."""
+        stopped = result.get(OUTCOME) == Outcome.STOPPED_EARLY
+        self.tracker.report(trial.config[TRIAL], int(result["epoch"]), result, last=stopped)
+
+    def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **_: Any) -> None:  # noqa: ARG002
+        """Record outcome, best values and best weights; the resume checkpoint is not needed any more."""
+        result = dict(trial.last_result)
+        folder = Path(trial.checkpoint.path) if trial.checkpoint else None
+        ended = Recorded(outcome_of(result), names.once(result), folder, result.get(REASON))
+        self.tracker.end(trial.config[TRIAL], ended)
+
+    def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **_: Any) -> None:  # noqa: ARG002
+        """Record that the trial failed for good; its traceback is kept."""
+        text = ""
+        if trial.error_file:
+            text = without_secrets(Path(trial.error_file).read_text(errors="replace"))
+        ordinal = trial.config[TRIAL]
+        self.tracker.note(ordinal, text or "no traceback", "error.txt")
+        cause = text.strip().splitlines()[-1][:250] if text.strip() else "unknown"
+        self.tracker.end(ordinal, Recorded(Outcome.FAILED, {}, None, cause))
+
+
+class ProgressCallback(Callback):
+    """Counts every event in the progress, and tells the observer of the trials that end."""
+
+    def __init__(self, progress: Progress, observer: Observer) -> None:
+        self.progress, self.observer = progress, observer
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out both: a resume gives others, and the counts are a part of the callback's state."""
+        return {}
+
+    def get_state(self) -> dict[str, Any]:
+        """Return what was counted so far."""
+        return self.progress.state()
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Go on counting."""
+        self.progress.take_up(state)
+
+    def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **_: Any) -> None:  # noqa: ARG002
+        """Count one more that runs."""
+        self.progress.start(trial.trial_id)
+
+    def on_trial_result(
+        self,
+        iteration: int,  # noqa: ARG002
+        trials: list[Trial],  # noqa: ARG002
+        trial: Trial,
+        result: dict[str, Any],
+        **_: Any,
+    ) -> None:
+        """Count an evaluation, perhaps a new best."""
+        self.progress.report(trial.config, result.get("best"))
+
+    def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **_: Any) -> None:  # noqa: ARG002
+        """Count one that has ended."""
+        self._end(trial, outcome_of(trial.last_result))
+
+    def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **_: Any) -> None:  # noqa: ARG002
+        """Count one that has failed."""
+        self._end(trial, Outcome.FAILED)
+
+    def _end(self, trial: Trial, outcome: Outcome) -> None:
+        self.progress.end(trial.trial_id, outcome)
+        last = trial.last_result
+        ended = EndedTrial(trial.config[TRIAL], trial.config, outcome, int(last.get("epoch", 0)), last.get("best"))
+        self.observer.ended(ended)
+
+
+def outcome_of(result: dict[str, Any]) -> Outcome:
+    """Return how a trial ended, as its last result says: the trial itself, or the scheduler's verdict, wrote it."""
+    return Outcome(result[OUTCOME])

@@ -1,0 +1,47 @@
+"""A scheduler's decision about a trial: a value that goes to searcher, tracker and screen, so that nobody infers it."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from ray.tune.experiment import Trial
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether a trial goes on after an evaluation, and why not.
+
+    Attributes:
+        stops: Whether it is stopped.
+        reason: Why, in a few words; empty for a trial that goes on.
+    """
+
+    stops: bool
+    reason: str = ""
+
+    @classmethod
+    def stop(cls, reason: str) -> "Verdict":
+        """Return the verdict that a trial is stopped."""
+        return cls(stops=True, reason=reason)
+
+
+GO_ON = Verdict(stops=False)
+"""The verdict that a trial goes on."""
+
+
+class Judge(Protocol):
+    """Someone who decides which trials are stopped early."""
+
+    def enter(self, trial: Trial) -> None:
+        """Get to know a trial; again after a resume, where it may be known already."""
+
+    def judge(self, trial: Trial, result: dict[str, object]) -> Verdict:
+        """Decide about a trial after an evaluation."""
+
+    def leave(self, trial: Trial) -> None:
+        """Let go of a trial that has ended."""
+
+    def state(self) -> dict[str, object]:
+        """Return what a resume needs, as plain values."""
+
+    def take_up(self, state: dict[str, object]) -> None:
+        """Go on from a saved state."""
