@@ -63,9 +63,9 @@ def confirm(
     settings = saved_settings(name, address=address, storage=storage, tracking_uri=tracking_uri)
     check_address(settings.address)
     plan = Plan.make(load_problem(problem or settings.problem, settings.fixed), settings)
-    reachable(plan.tracking_uri)
+    reachable(plan.tracking_uri, writing=True)
     own = ":" in settings.problem
-    with Cluster(settings, own_module=own), alone_in(plan.folder), logged_to(plan.folder / LOG):
+    with alone_in(plan.folder), Cluster(settings, own_module=own), logged_to(plan.folder / LOG):
         require_healthy(plan)
         if not confirm_search(plan, seeds or (1 if plan.replicates > 1 else DEFAULT_SEEDS)):
             return None

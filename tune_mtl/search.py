@@ -145,11 +145,12 @@ def search(
     given = {key: value for key, value in locals().items() if key != "problem"}
     check_address(address)
     plan = plan_search(problem, **given)
-    reachable(plan.tracking_uri)
+    reachable(plan.tracking_uri, writing=True)
     _check_unused(plan)
     plan.check_strategies()
     check_disk(plan)
-    with _way_on(plan), Cluster(plan.settings, own_module=":" in plan.settings.problem), alone_in(plan.folder):
+    own = ":" in plan.settings.problem
+    with _way_on(plan), alone_in(plan.folder), Cluster(plan.settings, own_module=own):
         require_healthy(plan)
         running = _new_trials(plan)
         keep_references(plan.problem, plan.folder)
@@ -264,8 +265,8 @@ def _check_version(settings: Settings) -> None:
 def _go_on(settings: Settings, problem: Problem | None, *, changed: bool = False) -> SearchResult:
     check_address(settings.address)
     plan = Plan.make(load_problem(problem or settings.problem, settings.fixed), settings)
-    reachable(plan.tracking_uri)
-    with _way_on(plan), Cluster(settings, own_module=":" in settings.problem), alone_in(plan.folder):
+    reachable(plan.tracking_uri, writing=True)
+    with _way_on(plan), alone_in(plan.folder), Cluster(settings, own_module=":" in settings.problem):
         require_healthy(plan)
         if changed:
             write_json(plan.folder / names.SETTINGS_FILE, settings.public())

@@ -1,11 +1,13 @@
-"""SIGTERM does what Ctrl-C does, once, and only where it is heeded."""
+"""SIGTERM does what Ctrl-C does, once, and only where it is heeded; the command line says how to go on."""
 
 import os
 import signal
 
 import pytest
 
-from tune_mtl.core.stopping import exit_code, heeding_sigterm
+import tune_mtl.search
+from tune_mtl.cli import main
+from tune_mtl.core.stopping import Interrupted, exit_code, heeding_sigterm
 
 
 def test_sigterm_is_ctrl_c_with_another_exit_code():
@@ -28,3 +30,20 @@ def test_sigterm_goes_to_whoever_has_ctrl_c_at_the_moment():
     finally:
         signal.signal(signal.SIGINT, before)
     assert seen == [signal.SIGINT]
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_whenever_a_command_is_stopped_it_says_how_to_go_on(monkeypatch, capsys, number, code):
+    def stopped(name, **_):
+        with heeding_sigterm():
+            try:
+                os.kill(os.getpid(), number)
+            except KeyboardInterrupt:
+                raise Interrupted(f"tune-mtl resume {name}") from None
+
+    monkeypatch.setattr(tune_mtl.search, "resume", stopped)
+    monkeypatch.setattr("sys.argv", ["tune-mtl", "resume", "one"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == code
+    assert capsys.readouterr().err == "interrupted. To go on: tune-mtl resume one\n"
