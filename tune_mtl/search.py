@@ -3,8 +3,7 @@
 import logging
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,7 @@ from tune_mtl.core.callable_module import make_callable
 from tune_mtl.core.errors import UserError
 from tune_mtl.core.options import build
 from tune_mtl.core.problem import Problem
-from tune_mtl.core.stopping import Interrupted
+from tune_mtl.core.stopping import postponed, told_how_to_go_on
 from tune_mtl.problems.registry import load_problem
 from tune_mtl.report.write import Report, write_report
 from tune_mtl.searching.admission import check_address
@@ -150,7 +149,7 @@ def search(
     plan.check_strategies()
     check_disk(plan)
     own = ":" in plan.settings.problem
-    with _way_on(plan), alone_in(plan.folder), Cluster(plan.settings, own_module=own):
+    with told_how_to_go_on(lambda: _again(plan)), alone_in(plan.folder), Cluster(plan.settings, own_module=own):
         require_healthy(plan)
         running = _new_trials(plan)
         keep_references(plan.problem, plan.folder)
@@ -266,7 +265,11 @@ def _go_on(settings: Settings, problem: Problem | None, *, changed: bool = False
     check_address(settings.address)
     plan = Plan.make(load_problem(problem or settings.problem, settings.fixed), settings)
     reachable(plan.tracking_uri, writing=True)
-    with _way_on(plan), alone_in(plan.folder), Cluster(settings, own_module=":" in settings.problem):
+    with (
+        told_how_to_go_on(lambda: _again(plan)),
+        alone_in(plan.folder),
+        Cluster(settings, own_module=":" in settings.problem),
+    ):
         require_healthy(plan)
         if changed:
             write_json(plan.folder / names.SETTINGS_FILE, settings.public())
@@ -274,15 +277,10 @@ def _go_on(settings: Settings, problem: Problem | None, *, changed: bool = False
         return _finish(plan, Trials.restore(plan, plan.folder) if exists else _new_trials(plan))
 
 
-@contextmanager
-def _way_on(plan: Plan) -> Iterator[None]:
-    """Have whoever stops the search, at whatever moment, be told how to go on with it."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        begun = Trials.exist(plan.folder)
-        again = f"tune-mtl resume {plan.settings.name}" if begun else "the same command: no trial had started"
-        raise Interrupted(again) from None
+def _again(plan: Plan) -> str:
+    """Return what to type to go on with a search that was stopped."""
+    begun = Trials.exist(plan.folder)
+    return f"tune-mtl resume {plan.settings.name}" if begun else "the same command: no trial had started"
 
 
 def _finish(plan: Plan, running: Trials) -> SearchResult:
@@ -319,20 +317,21 @@ def _run(plan: Plan, running: Trials) -> SearchResult:
     running.tracker.open(parent_tags, files, asked_params(plan))
     running.tracker.describe(at_start(plan))
     ending = running.run()
-    running.tracker.flush()
-    if ending.complete:
-        running.tidy()
-    found = best_by_strategy(settings.name, tracking_uri=plan.tracking_uri)
-    winners = {strategy: replace(trial, problem=plan.problem) for strategy, trial in found.items()}
-    overall = _best_of(winners)
-    table = trials(settings.name, tracking_uri=plan.tracking_uri)
-    running.tracker.close(
-        complete=ending.complete,
-        tags={} if overall is None else {names.BEST_RUN: overall.run_id},
-        table=table,
-        best=None if overall is None else overall.config,
-    )
-    running.tracker.describe(at_end(plan, winners, complete=ending.complete))
+    with postponed():
+        running.tracker.flush()
+        if ending.complete:
+            running.tidy()
+        found = best_by_strategy(settings.name, tracking_uri=plan.tracking_uri)
+        winners = {strategy: replace(trial, problem=plan.problem) for strategy, trial in found.items()}
+        overall = _best_of(winners)
+        table = trials(settings.name, tracking_uri=plan.tracking_uri)
+        running.tracker.close(
+            complete=ending.complete,
+            tags={} if overall is None else {names.BEST_RUN: overall.run_id},
+            table=table,
+            best=None if overall is None else overall.config,
+        )
+        running.tracker.describe(at_end(plan, winners, complete=ending.complete))
     ending.raise_failure()
     return SearchResult(
         name=settings.name,

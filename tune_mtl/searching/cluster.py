@@ -65,7 +65,7 @@ class Cluster:
 
 def started_here() -> bool:
     """Return whether this process has started the Ray that it uses: nobody adds nodes to such a one."""
-    node = ray._private.worker.global_worker.node  # type: ignore[attr-defined]
+    node = ray._private.worker.global_worker.node
     return node is not None and bool(node.is_head())
 
 
