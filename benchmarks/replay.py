@@ -36,8 +36,8 @@ from tune_mtl.experiment.planning.plan import (
     REPLICATES_PER_ROUND,
     TRIALS_PER_TUNING,
 )
-from tune_mtl.experiment.planning.turns import Growth, Turn, fresh_seeds, guided_turns
 from tune_mtl.ray_tune.searcher import FairSearcher
+from tune_mtl.ray_tune.turns import Growth, Turn, fresh_seeds, guided_turns
 from tune_mtl.reporting.results import Results
 from tune_mtl.results.best_trial import BestTrial
 from tune_mtl.results.search_data import Evidence, Trained

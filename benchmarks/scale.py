@@ -60,11 +60,11 @@ def wrap_parts(meter: Meter) -> None:
     """Where each part of a driver is entered."""
     from ray.tune.execution.tune_controller import TuneController
     from ray.tune.logger import JsonLoggerCallback
-
     from tune_mtl.ray_tune.scheduler import FairHalving
+    from tune_mtl.ray_tune.tracking_callback import Tracker
+
     from tune_mtl.ray_tune.searcher import FairSearcher
     from tune_mtl.ray_tune.snapshots import Snapshots
-    from tune_mtl.ray_tune.tracking_callback import Tracker
     from tune_mtl.terminal.live_view import Screen
 
     meter.wrap_step(TuneController, "step")

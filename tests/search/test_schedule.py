@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis.strategies import booleans, composite, integers, lists, sampled_from
 
 from search_spaces import Choice, LogRange, Space
-from tune_mtl.experiment.planning.turns import (
+from tune_mtl.ray_tune.turns import (
     Growth,
     equal_shares,
     fresh_seeds,

@@ -10,8 +10,8 @@ from optuna.trial import TrialState
 
 from search_spaces import Choice, LogRange, Space
 from tune_mtl import Objective
-from tune_mtl.experiment.planning.turns import Growth, grid_turns, guided_turns
 from tune_mtl.ray_tune.searcher import ANY, FairSearcher, common_draw
+from tune_mtl.ray_tune.turns import Growth, grid_turns, guided_turns
 
 SPACE = Space(
     name="s",

@@ -26,14 +26,14 @@ def logged(trial, epoch, *, last=False):
 def test_a_trial_keeps_its_config_and_what_was_decided(tmp_path):
     replay = told(tmp_path, opened("0000", lr=1), logged("0000", 1), opened("0001", lr=2), logged("0000", 2, last=True))
     assert replay.started == {"0000": {"lr": 1}, "0001": {"lr": 2}}
-    assert [replay.verdict("0000", epoch) for epoch in (1, 2, 3)] == [False, True, None]
-    assert replay.verdict("0001", 1) is None
+    assert [replay.stopped("0000", epoch) for epoch in (1, 2, 3)] == [False, True, None]
+    assert replay.stopped("0001", 1) is None
 
 
 def test_another_config_is_another_trial(tmp_path):
     replay = told(tmp_path, opened("a", lr=1), logged("a", 4, last=True), opened("a", lr=2), logged("a", 1))
     assert replay.started == {"a": {"lr": 2}}
-    assert [replay.verdict("a", epoch) for epoch in (1, 4)] == [False, None]
+    assert [replay.stopped("a", epoch) for epoch in (1, 4)] == [False, None]
 
 
 @given(epochs=lists(tuples(integers(1, 5), booleans()), max_size=6))
@@ -43,7 +43,7 @@ def test_reporting_again_changes_nothing(epochs):
         replay.reach("a", epoch, last=epoch == 5)
     for epoch, last in epochs:
         replay.reach("a", epoch, last=last and epoch == 5)
-    assert [replay.verdict("a", epoch) for epoch in range(1, 7)] == [False] * 4 + [True, None]
+    assert [replay.stopped("a", epoch) for epoch in range(1, 7)] == [False] * 4 + [True, None]
 
 
 def test_there_may_be_no_diary(tmp_path):

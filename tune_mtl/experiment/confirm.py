@@ -7,25 +7,28 @@ from collections.abc import Callable
 from tune_mtl.core.errors import UserError
 from tune_mtl.core.outcome import Outcome
 from tune_mtl.core.problem import Problem
+from tune_mtl.core.stopping import postponed, told_how_to_go_on
 from tune_mtl.experiment.lock import alone_in
 from tune_mtl.experiment.manage import saved_settings
 from tune_mtl.experiment.planning.plan import Plan
-from tune_mtl.experiment.reruns import Listed, plan_reruns
+from tune_mtl.experiment.reruns import plan_reruns
+from tune_mtl.experiment.running import followers, tracker, workload
 from tune_mtl.experiment.winner_model import keep_model
 from tune_mtl.preflight.doctor import require_healthy
 from tune_mtl.problems.registry import load_problem
 from tune_mtl.ray_tune.admission import check_address
 from tune_mtl.ray_tune.cluster import Cluster, logged_to
-from tune_mtl.ray_tune.scheduler import FairHalving
-from tune_mtl.ray_tune.tracking_callback import Tracker
-from tune_mtl.ray_tune.trials import Ending, Trials, make_tracker
+from tune_mtl.ray_tune.halving import FairHalving
+from tune_mtl.ray_tune.listed import Listed
+from tune_mtl.ray_tune.loop import TrialLoop
+from tune_mtl.ray_tune.trials import Ending, Trials
 from tune_mtl.reporting.results import Results
 from tune_mtl.reporting.write import Report, write_report
 from tune_mtl.results.search_data import Evidence
 from tune_mtl.results.searches import trials
-from tune_mtl.terminal.live_view import Screen
 from tune_mtl.tracking import names
 from tune_mtl.tracking.store import reachable
+from tune_mtl.tracking.tracker import Tracker
 
 LOG = "confirm.log"
 DEFAULT_SEEDS = 3
@@ -63,14 +66,16 @@ def confirm(
     settings = saved_settings(name, address=address, storage=storage, tracking_uri=tracking_uri)
     check_address(settings.address)
     plan = Plan.make(load_problem(problem or settings.problem, settings.fixed), settings)
-    reachable(plan.tracking_uri)
+    reachable(plan.tracking_uri, writing=True)
     own = ":" in settings.problem
-    with Cluster(settings, own_module=own), alone_in(plan.folder), logged_to(plan.folder / LOG):
-        require_healthy(plan)
-        if not confirm_search(plan, seeds or (1 if plan.replicates > 1 else DEFAULT_SEEDS)):
-            return None
-        keep_model(plan)
-    return write_report(name, tracking_uri=plan.tracking_uri)
+    again = f"tune-mtl confirm {name}{f' --seeds {seeds}' if seeds else ''}"
+    with told_how_to_go_on(lambda: again):
+        with alone_in(plan.folder), Cluster(settings.address, own_module=own), logged_to(plan.folder / LOG):
+            require_healthy(plan.needs)
+            if not confirm_search(plan, seeds or (1 if plan.replicates > 1 else DEFAULT_SEEDS)):
+                return None
+            keep_model(plan)
+        return write_report(name, tracking_uri=plan.tracking_uri)
 
 
 def confirm_search(plan: Plan, seeds: int) -> bool:
@@ -88,28 +93,29 @@ def confirm_search(plan: Plan, seeds: int) -> bool:
     planned = json.dumps([(rerun.trial_id, dict(rerun.config)) for rerun in reruns], sort_keys=True)
     folder = plan.folder / f"confirm-{hashlib.sha256(planned.encode()).hexdigest()[:8]}"
     if not due:
-        return _record(plan, make_tracker(plan, "confirm"), evidence, lambda: Ending(complete=True))
+        return _record(plan, tracker(plan, "confirm"), evidence, lambda: Ending(complete=True))
+    title = f"{settings.name}, confirming"
+    follow, work = followers(plan, "confirm", title, list(evidence.winners), len(due)), workload(plan, test=True)
     if Trials.exist(folder):
-        running = Trials.restore(plan, folder, test=True, retry=True)
+        running = Trials.restore(folder, work, follow, retry=True)
     else:
-        halving = FairHalving(None, plan.objective, length=1, grace=1, balanced=False)
-        title = f"{settings.name}, confirming"
-        screen = Screen(title, plan.objective, tuple(evidence.winners), len(due), plan.searched)
-        running = Trials.make(plan, folder, Listed(due), halving, make_tracker(plan, "confirm"), screen, test=True)
+        loop = TrialLoop(FairHalving.nobody(plan.objective))
+        running = Trials.make(folder, work, Listed([rerun.suggestion for rerun in due]), loop, follow)
     done = _record(plan, running.tracker, evidence, running.run)
     if done:
         running.tidy()
     return done
 
 
-def _record(plan: Plan, tracker: Tracker, evidence: Evidence, run: Callable[[], Ending]) -> bool:
+def _record(plan: Plan, records: Tracker, evidence: Evidence, run: Callable[[], Ending]) -> bool:
     """Have ``run`` tracked; returns whether all runs have ended."""
-    tracker.open({}, {})
+    records.open({}, {})
     ending = run()
-    tracker.flush()
-    table = trials(plan.settings.name, tracking_uri=plan.tracking_uri, kind="confirm")
-    common = {} if evidence.common_lr is None else {names.COMMON_LR: repr(evidence.common_lr)}
-    tracker.close(complete=ending.complete, tags=common, table=table)
+    with postponed():
+        records.flush()
+        table = trials(plan.settings.name, tracking_uri=plan.tracking_uri, kind="confirm")
+        common = {} if evidence.common_lr is None else {names.COMMON_LR: repr(evidence.common_lr)}
+        records.close(complete=ending.complete, tags=common, table=table)
     ending.raise_failure()
     if ending.complete:
         _keep_winner(plan)

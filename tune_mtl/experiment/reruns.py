@@ -1,16 +1,11 @@
 """What confirms a search: which configs are trained again, on which seeds, and why."""
 
-import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from ray.tune.search import Searcher
-
 from trainables.keys import REPLICATE, TRIAL
-from tune_mtl.core.files import write_json
 from tune_mtl.experiment.planning.plan import Plan, mini_batches_per_epoch
 from tune_mtl.results.search_data import Evidence, shared_values, shares_trunk
 from tune_mtl.tracking import names
@@ -24,6 +19,11 @@ class Rerun:
     role: str
     config: Mapping[str, Any]
     replicate: int = 0
+
+    @property
+    def suggestion(self) -> dict[str, Any]:
+        """The config as a searcher suggests it, with the keys that say which run it is."""
+        return {**self.config, TRIAL: self.trial_id, REPLICATE: self.replicate}
 
     @property
     def trial_id(self) -> str:
@@ -110,26 +110,3 @@ def _updates(plan: Plan, config: Mapping[str, Any]) -> int:
     resolved, tasks = _resolved(plan, config), len(plan.problem.tasks)
     per_epoch = mini_batches_per_epoch(plan.problem, resolved)
     return resolved.mini_batches(per_epoch, tasks) * resolved.updates_per_batch(tasks)
-
-
-class Listed(Searcher):
-    """Suggests the configs of a list, once each, in its order."""
-
-    def __init__(self, reruns: Sequence[Rerun]) -> None:
-        super().__init__()
-        self._waiting = [{**rerun.config, TRIAL: rerun.trial_id, REPLICATE: rerun.replicate} for rerun in reruns]
-
-    def suggest(self, trial_id: str) -> Any:  # noqa: ARG002
-        """The next one."""
-        return self._waiting.pop(0) if self._waiting else Searcher.FINISHED
-
-    def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
-        """A list learns nothing."""
-
-    def save(self, checkpoint_path: str) -> None:
-        """What is left, for a resume."""
-        write_json(Path(checkpoint_path), self._waiting)
-
-    def restore(self, checkpoint_path: str) -> None:
-        """Go on with what was left."""
-        self._waiting = json.loads(Path(checkpoint_path).read_text())

@@ -3,16 +3,15 @@
 import logging
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tune_mtl.core.errors import UserError
 from tune_mtl.core.files import write_json
 from tune_mtl.core.options import build
 from tune_mtl.core.problem import Problem
-from tune_mtl.core.stopping import Interrupted
+from tune_mtl.core.stopping import postponed, told_how_to_go_on
 from tune_mtl.experiment.confirm import confirm_search
 from tune_mtl.experiment.description import asked_params, at_end, at_start
 from tune_mtl.experiment.growth import extended, next_round
@@ -24,6 +23,7 @@ from tune_mtl.experiment.planning.plan import Plan, default_replicates
 from tune_mtl.experiment.planning.references import keep_references
 from tune_mtl.experiment.planning.settings import Settings
 from tune_mtl.experiment.problem_facts import problem_facts
+from tune_mtl.experiment.running import followers, workload
 from tune_mtl.experiment.search_result import SearchResult
 from tune_mtl.experiment.warm_start import learn_from
 from tune_mtl.experiment.winner_model import exports_by_default, keep_model
@@ -31,18 +31,15 @@ from tune_mtl.preflight.doctor import require_healthy
 from tune_mtl.problems.registry import load_problem
 from tune_mtl.ray_tune.admission import check_address
 from tune_mtl.ray_tune.cluster import Cluster, logged_to
-from tune_mtl.ray_tune.scheduler import FairHalving
+from tune_mtl.ray_tune.halving import FairHalving
+from tune_mtl.ray_tune.loop import TrialLoop
 from tune_mtl.ray_tune.searcher import FairSearcher
-from tune_mtl.ray_tune.trials import Trials, make_tracker
+from tune_mtl.ray_tune.trials import Followers, Trials
 from tune_mtl.reporting.write import Report, write_report
 from tune_mtl.results.best_trial import BestTrial
 from tune_mtl.results.searches import all_searches, best, best_by_strategy, find_search, trials
-from tune_mtl.terminal.live_view import Screen
 from tune_mtl.tracking import names
 from tune_mtl.tracking.store import client, reachable
-
-if TYPE_CHECKING:
-    pass
 
 logger = logging.getLogger(__name__)
 
@@ -145,12 +142,13 @@ def search(
     given = {key: value for key, value in locals().items() if key != "problem"}
     check_address(address)
     plan = plan_search(problem, **given)
-    reachable(plan.tracking_uri)
+    reachable(plan.tracking_uri, writing=True)
     _check_unused(plan)
     plan.check_strategies()
     check_disk(plan)
-    with _way_on(plan), Cluster(plan.settings, own_module=":" in plan.settings.problem), alone_in(plan.folder):
-        require_healthy(plan)
+    own = ":" in plan.settings.problem
+    with told_how_to_go_on(lambda: _again(plan)), alone_in(plan.folder), Cluster(plan.settings.address, own_module=own):
+        require_healthy(plan.needs)
         running = _new_trials(plan)
         keep_references(plan.problem, plan.folder)
         write_json(plan.folder / names.SETTINGS_FILE, plan.settings.public())
@@ -174,17 +172,26 @@ def _new_trials(plan: Plan) -> Trials:
     )
     if settings.warm_start is not None:
         learn_from(settings.warm_start, plan, searcher)
-    halving = FairHalving(
+    judge = FairHalving(
         plan.space.strategies if settings.scheduler == "asha" else None,
         plan.objective,
         counts=plan.budget.counts,
         length=plan.budget.length,
         grace=plan.budget.grace,
         balanced=settings.balance == "strategy",
-        time_budget=settings.time_budget,
     )
-    screen = Screen(settings.name, plan.objective, plan.space.strategies, plan.total, plan.searched)
-    return Trials.make(plan, plan.folder, searcher, halving, make_tracker(plan, "trial"), screen)
+    return Trials.make(plan.folder, workload(plan), searcher, TrialLoop(judge, settings.time_budget), _followers(plan))
+
+
+def _followers(plan: Plan) -> Followers:
+    """Return who follows the trials of a search."""
+    return followers(plan, "trial", plan.settings.name, plan.space.strategies, plan.total)
+
+
+def _restored(plan: Plan) -> Trials:
+    """Return the trials of a search where a kill left them, as its plan is now."""
+    trials = Trials.restore(plan.folder, workload(plan), _followers(plan))
+    return trials.go_on_as_planned(plan.turns, plan.seeds, plan.settings.time_budget)
 
 
 def resume(
@@ -264,34 +271,33 @@ def _check_version(settings: Settings) -> None:
 def _go_on(settings: Settings, problem: Problem | None, *, changed: bool = False) -> SearchResult:
     check_address(settings.address)
     plan = Plan.make(load_problem(problem or settings.problem, settings.fixed), settings)
-    reachable(plan.tracking_uri)
-    with _way_on(plan), Cluster(settings, own_module=":" in settings.problem), alone_in(plan.folder):
-        require_healthy(plan)
+    reachable(plan.tracking_uri, writing=True)
+    with (
+        told_how_to_go_on(lambda: _again(plan)),
+        alone_in(plan.folder),
+        Cluster(settings.address, own_module=":" in settings.problem),
+    ):
+        require_healthy(plan.needs)
         if changed:
             write_json(plan.folder / names.SETTINGS_FILE, settings.public())
         exists = Trials.exist(plan.folder)  # else it was killed before its first trial
-        return _finish(plan, Trials.restore(plan, plan.folder) if exists else _new_trials(plan))
+        return _finish(plan, _restored(plan) if exists else _new_trials(plan))
 
 
-@contextmanager
-def _way_on(plan: Plan) -> Iterator[None]:
-    """Have whoever stops the search, at whatever moment, be told how to go on with it."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        begun = Trials.exist(plan.folder)
-        again = f"tune-mtl resume {plan.settings.name}" if begun else "the same command: no trial had started"
-        raise Interrupted(again) from None
+def _again(plan: Plan) -> str:
+    """Return what to type to go on with a search that was stopped."""
+    begun = Trials.exist(plan.folder)
+    return f"tune-mtl resume {plan.settings.name}" if begun else "the same command: no trial had started"
 
 
 def _finish(plan: Plan, running: Trials) -> SearchResult:
     """Run the trials; then confirmation and the report, if they are asked for."""
     with logged_to(plan.folder / LOG):
         result = _run_round(plan, running)
-        while result.complete and not running.halving.time_is_up and (grown := next_round(plan)) is not None:
+        while result.complete and not running.loop.time.is_up and (grown := next_round(plan)) is not None:
             plan = grown
             write_json(plan.folder / names.SETTINGS_FILE, plan.settings.public())
-            running = Trials.restore(plan, plan.folder)
+            running = _restored(plan)
             result = _run_round(plan, running)
         if result.complete and result.best is not None:
             keep_model(plan)
@@ -318,20 +324,21 @@ def _run(plan: Plan, running: Trials) -> SearchResult:
     running.tracker.open(parent_tags, files, asked_params(plan))
     running.tracker.describe(at_start(plan))
     ending = running.run()
-    running.tracker.flush()
-    if ending.complete:
-        running.tidy()
-    found = best_by_strategy(settings.name, tracking_uri=plan.tracking_uri)
-    winners = {strategy: replace(trial, problem=plan.problem) for strategy, trial in found.items()}
-    overall = _best_of(winners)
-    table = trials(settings.name, tracking_uri=plan.tracking_uri)
-    running.tracker.close(
-        complete=ending.complete,
-        tags={} if overall is None else {names.BEST_RUN: overall.run_id},
-        table=table,
-        best=None if overall is None else overall.config,
-    )
-    running.tracker.describe(at_end(plan, winners, complete=ending.complete))
+    with postponed():
+        running.tracker.flush()
+        if ending.complete:
+            running.tidy()
+        found = best_by_strategy(settings.name, tracking_uri=plan.tracking_uri)
+        winners = {strategy: replace(trial, problem=plan.problem) for strategy, trial in found.items()}
+        overall = _best_of(winners)
+        table = trials(settings.name, tracking_uri=plan.tracking_uri)
+        running.tracker.close(
+            complete=ending.complete,
+            tags={} if overall is None else {names.BEST_RUN: overall.run_id},
+            table=table,
+            best=None if overall is None else overall.config,
+        )
+        running.tracker.describe(at_end(plan, winners, complete=ending.complete))
     ending.raise_failure()
     return SearchResult(
         name=settings.name,

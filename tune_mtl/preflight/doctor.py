@@ -2,18 +2,16 @@
 
 import logging
 import shlex
+from collections.abc import Mapping
 from contextlib import ExitStack
-from pathlib import Path
 
 from tune_mtl.core.errors import UserError
-from tune_mtl.experiment.planning.plan import Plan, check_storage
-from tune_mtl.experiment.planning.settings import Settings
 from tune_mtl.preflight.checks import DRIVER, Check
 from tune_mtl.preflight.nodes import Case, alive, check_driver, check_nodes
-from tune_mtl.preflight.requirements import check_tracking, find_data, public, sizes
-from tune_mtl.prepare.prepared_set import PreparedSet
+from tune_mtl.preflight.requirements import Needs, check_tracking, find_data, public, sizes
+from tune_mtl.ray_tune import compat
 from tune_mtl.ray_tune.cluster import Cluster
-from tune_mtl.tracking.store import storage_folder
+from tune_mtl.tracking.store import check_storage, storage_folder
 from tune_mtl.tracking.store import tracking_uri as store_uri
 
 logger = logging.getLogger(__name__)
@@ -34,30 +32,28 @@ def examine(
         tracking_uri: The MLflow store; default: ``MLFLOW_TRACKING_URI``, else ``mlflow.db`` in the home.
         data: The folder of prepared sets; default: ``TUNE_MTL_DATA``, else ``data`` here.
     """
-    uri, folder = store_uri(tracking_uri), _storage(storage)
+    uri, folder = store_uri(tracking_uri), storage_folder(check_storage(storage))
     sets, checks = find_data(data)
     checks = [check_tracking(uri), *checks]
     case = Case(storage=folder, sets=tuple(sets))
     with ExitStack() as connected:
         try:
-            connected.enter_context(Cluster(Settings(problem=DRIVER, name=DRIVER, address=address), own_module=False))
+            connected.enter_context(Cluster(address, own_module=False))
         except UserError as error:
             return [_no_ray(error), *checks, *check_driver(case)]
         return [*checks, *check_nodes(case)]
 
 
-def require_healthy(plan: Plan) -> None:
-    """The same checks in seconds, on the Ray that runs, for what ``plan`` needs; warnings are logged.
+def require_healthy(needs: Needs) -> None:
+    """Make the same checks in seconds, on the Ray that runs, for what a search needs; warnings are logged.
 
     Raises:
         UserError: for the first failure, with the command that shows them all.
     """
-    settings = plan.settings
-    own = getattr(plan.problem, "prepared", None)
-    sets = (own,) if isinstance(own, PreparedSet) else ()
-    case = Case(storage=Path(plan.storage), sets=sets, thorough=False, gpus=settings.gpus_per_trial > 0, least_disk=0)
-    checks = [check_tracking(plan.tracking_uri), *(check for each in sets for check in sizes(each))]
-    checks += [*check_nodes(case), *_room(settings)]
+    sets = needs.prepared
+    case = Case(storage=needs.folder, sets=sets, thorough=False, gpus=needs.gpus > 0, least_disk=0)
+    checks = [check_tracking(needs.store), *(check for each in sets for check in sizes(each))]
+    checks += [*check_nodes(case), *_room(needs)]
     for check in checks:
         if check.state == "warning":
             logger.warning("%s: %s (%s)", check.where, check.what, check.way_out)
@@ -66,18 +62,29 @@ def require_healthy(plan: Plan) -> None:
         first, more = failures[0], len(failures) - 1
         raise UserError(
             f"not ready: {first.where}: {first.what}{f' ({first.way_out})' if first.way_out else ''}."
-            f" {f'{more} more. ' if more else ''}To see all: {_command(settings, sets)}"
+            f" {f'{more} more. ' if more else ''}To see all: {_command(needs)}"
         )
 
 
-def _room(settings: Settings) -> list[Check]:
-    """Whether a trial fits on a node that is there; with an autoscaler, one may come."""
-    wanted = {"CPU": settings.cpus_per_trial, "GPU": settings.gpus_per_trial}
-    for node in alive():
-        if all(node["Resources"].get(kind, 0) >= count for kind, count in wanted.items()):
-            return []
-    what = f"no node offers the {wanted['CPU']:g} CPUs and {wanted['GPU']:g} GPUs of a trial"
+def _room(needs: Needs) -> list[Check]:
+    """Return what is wrong if a trial fits on no node: to a cluster one may be added, to this machine nothing."""
+    wanted = {"CPU": needs.cpus, "GPU": needs.gpus}
+    offers = [node["Resources"] for node in alive()]
+    if any(all(offer.get(kind, 0) >= count for kind, count in wanted.items()) for offer in offers):
+        return []
+    if compat.started_here():
+        (offer,) = offers
+        flags = [f"--{kind.lower()}s-per-trial" for kind, count in wanted.items() if offer.get(kind, 0) < count]
+        what = f"a trial is to have {_amounts(wanted)}, and this machine has {_amounts(offer)}"
+        return [Check("failure", DRIVER, what, f"give less to {' and '.join(flags)}, or the --address of a cluster")]
+    what = f"no node offers the {_amounts(wanted)} of a trial"
     return [Check("warning", DRIVER, what, "trials wait until one joins: see --cpus-per-trial and --gpus-per-trial")]
+
+
+def _amounts(resources: Mapping[str, float]) -> str:
+    """Return CPUs and GPUs as people say them."""
+    counts = {kind: resources.get(kind, 0) for kind in ("CPU", "GPU")}
+    return " and ".join(f"{count:g} {kind}{'' if count == 1 else 's'}" for kind, count in counts.items())
 
 
 def _no_ray(error: UserError) -> Check:
@@ -99,15 +106,10 @@ def _no_ray(error: UserError) -> Check:
     return Check("failure", DRIVER, reasons[0], way_out)
 
 
-def _storage(given: str | None) -> Path:
-    check_storage(given)
-    return storage_folder(given)
-
-
-def _command(settings: Settings, sets: tuple[PreparedSet, ...]) -> str:
-    """`tune-mtl doctor` for what a search was given."""
-    given = {"--address": settings.address, "--storage": settings.storage, "--tracking-uri": settings.tracking_uri}
-    if sets:
-        given["--data"] = str(sets[0].folder)
+def _command(needs: Needs) -> str:
+    """Return the ``tune-mtl doctor`` for what a search was given."""
+    given = {"--address": needs.address, "--storage": needs.storage, "--tracking-uri": needs.tracking_uri}
+    if needs.prepared:
+        given["--data"] = str(needs.prepared[0].folder)
     words = [word for flag, value in given.items() if value for word in (flag, public(value))]
     return shlex.join(["tune-mtl", "doctor", *words])

@@ -2,6 +2,7 @@
 
 import os
 import threading
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -13,6 +14,30 @@ from tune_mtl.prepare.prepared_set import MANIFEST, PreparedSet, data_folder
 from tune_mtl.tracking.store import client, reachable
 
 _ANSWER_SECONDS = 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Needs:
+    """What a search needs of its nodes, its storage and its tracking store.
+
+    Attributes:
+        folder: Where searches have their folders.
+        store: The address of the tracking store.
+        prepared: The prepared data that its problem reads.
+        cpus, gpus: Of one trial.
+        address, storage, tracking_uri: What the user gave, for the command that repeats the checks.
+    """
+
+    folder: Path
+    store: str
+    prepared: tuple[PreparedSet, ...]
+    cpus: float
+    gpus: float
+    address: str | None
+    storage: str | None
+    tracking_uri: str | None
+
+
 _SQLITE = "sqlite:///"
 
 
@@ -27,7 +52,7 @@ def check_tracking(uri: str) -> Check:
         way_out = "give SCHEME://HOST:PORT; in a password, write %2F for /, %3F for ?, %23 for # and %40 for @"
         return Check("failure", DRIVER, f"{shown} is no address", way_out)
     try:
-        reachable(uri)
+        reachable(uri, writing=True)
         _ask(uri)
     except UserError as error:
         return Check("failure", DRIVER, without_secrets(str(error)))

@@ -11,11 +11,10 @@ from contextlib import contextmanager
 from typing import Literal
 
 import ray
-from ray._private import services
-from ray._raylet import AuthenticationTokenLoader, Config  # type: ignore[attr-defined]
 from ray.exceptions import AuthenticationError
 
 from tune_mtl.core.errors import UserError
+from tune_mtl.ray_tune import compat
 
 MODE = "RAY_AUTH_MODE"
 _ANSWER_SECONDS = 4.0
@@ -47,16 +46,13 @@ def locate(address: str) -> str:
     """
     if address != "auto":
         return address
-    try:
-        found = services.canonicalize_bootstrap_address("auto")
-    except (ConnectionError, ValueError):
-        found = None
+    found = compat.find_cluster()
     if found is None:
         raise UserError(
             "Ray address auto finds no cluster on this machine: ray start --head starts one,"
             " or give --address HOST:PORT."
         )
-    return str(found)
+    return found
 
 
 def check_admission(address: str) -> bool:
@@ -110,15 +106,13 @@ def _set_mode(mode: str | None) -> None:
         del os.environ[MODE]
     else:
         os.environ[MODE] = mode
-    Config.initialize("")
+    compat.reread_environment()
 
 
 def _token() -> str | None:
     """Return the token that Ray finds here: in the environment, in the file that it names, or in the user's folder."""
-    loader = AuthenticationTokenLoader.instance()
-    loader.reset_cache()
     try:
-        return str(loader.get_raw_token(ignore_auth_mode=True)) if loader.has_token(ignore_auth_mode=True) else None
+        return compat.authentication_token()
     except AuthenticationError as error:
         raise UserError(f"Ray's token cannot be read: {' '.join(str(error).split())}.") from None
 

@@ -2,30 +2,28 @@
 
 import logging
 import os
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import ray
-from ray._private import ray_constants
-from ray._private import utils as ray_utils
 from ray.exceptions import RayError
 
 from tune_mtl.core.errors import UserError
 from tune_mtl.core.home import home
 from tune_mtl.core.secrets import DiscreetFormatter
 from tune_mtl.core.stopping import heed_sigterm, heeding_sigterm
-from tune_mtl.experiment.planning.settings import Settings
 from tune_mtl.prepare.prepared_set import data_folder
+from tune_mtl.ray_tune import compat
 from tune_mtl.ray_tune.admission import check_admission, locate, token_mode
 
 
 class Cluster:
     """Ray for the duration of a search: the one that runs already, one at an address, or a local one of our own."""
 
-    def __init__(self, settings: Settings, *, own_module: bool) -> None:
-        self._settings, self._own_module = settings, own_module
+    def __init__(self, address: str | None, *, own_module: bool) -> None:
+        """``own_module``: the user's module is shipped to the workers of the cluster at ``address``."""
+        self._address, self._own_module = address, own_module
         self._ours = ExitStack()
 
     def __enter__(self) -> None:
@@ -38,16 +36,16 @@ class Cluster:
             heed_sigterm()
             return
         quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": True}
-        address = self._settings.address
+        address = self._address
         try:
             if address is None:
                 self._ours.enter_context(token_mode(demanded=False))
-                with _loopback_only(), _no_handler_of_rays():
-                    ray.init("local", include_dashboard=False, _node_ip_address="127.0.0.1", **quiet)
+                with compat.listening_where_told(), compat.without_sigterm_handler():
+                    ray.init("local", include_dashboard=False, **compat.LOOPBACK_ARGUMENT, **quiet)
             else:
                 found = locate(address)
                 self._ours.enter_context(token_mode(demanded=check_admission(found)))
-                with _no_handler_of_rays():
+                with compat.without_sigterm_handler():
                     ray.init(found, runtime_env=_shipped(Path.cwd()) if self._own_module else None, **quiet)
         except (ConnectionError, RuntimeError, ValueError, RayError) as error:
             self._ours.close()
@@ -61,28 +59,6 @@ class Cluster:
 
     def __exit__(self, *_: object) -> None:
         self._ours.close()
-
-
-@contextmanager
-def _no_handler_of_rays() -> Iterator[None]:
-    """Keep our own way to treat SIGTERM while Ray starts: Ray's exits at once."""
-    before = ray_utils.set_sigterm_handler
-    ray_utils.set_sigterm_handler = lambda _: None
-    try:
-        yield
-    finally:
-        ray_utils.set_sigterm_handler = before
-
-
-@contextmanager
-def _loopback_only() -> Iterator[None]:
-    """Have Ray listen where it is told to: on Linux it replaces loopback by the machine's own address."""
-    before = ray_constants.ENABLE_RAY_CLUSTER
-    ray_constants.ENABLE_RAY_CLUSTER = False
-    try:
-        yield
-    finally:
-        ray_constants.ENABLE_RAY_CLUSTER = before
 
 
 def _shipped(folder: Path) -> dict[str, Any]:

@@ -5,7 +5,7 @@ keeps Ray below the first version that was not tried. Nothing else in this packa
 name of one of its files.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 from ray import cloudpickle, tune
 from ray._private import ray_constants, services
 from ray._private import utils as ray_utils
+from ray._private.worker import global_worker
 from ray._raylet import AuthenticationTokenLoader, Config  # type: ignore[attr-defined]
+from ray.air.execution._internal.actor_manager import RayActorManager
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import ASHAScheduler
 
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
 # --- starting and joining a cluster --------------------------------------------------------------------------------
 
-LOOPBACK_ARGUMENT = {"_node_ip_address": "127.0.0.1"}
+LOOPBACK_ARGUMENT: dict[str, Any] = {"_node_ip_address": "127.0.0.1"}
 """The argument of ``ray.init`` that says where a Ray of our own listens."""
 
 
@@ -46,6 +48,12 @@ def without_sigterm_handler() -> Iterator[None]:
         yield
     finally:
         ray_utils.set_sigterm_handler = before
+
+
+def started_here() -> bool:
+    """Return whether this process has started the Ray that it uses: nobody adds nodes to such a one."""
+    node = global_worker.node
+    return node is not None and bool(node.is_head())
 
 
 def find_cluster() -> str | None:
@@ -116,18 +124,50 @@ def end_unstarted(controller: "TuneController", trial: Trial) -> None:
     controller._schedule_trial_stop(trial)
 
 
-def forgive_failure(trial: Trial) -> None:
-    """Have the last failure of a trial not count against its retries."""
-    trial.run_metadata.num_failures = max(0, trial.run_metadata.num_failures - 1)
+def failures(trial: Trial) -> int:
+    """Return how many failures count against the retries of a trial."""
+    return int(trial.run_metadata.num_failures)
 
 
-def last_error(trial: Trial) -> BaseException | None:
-    """Return the exception with which a trial failed last; None if Ray has kept none."""
-    file = trial.pickled_error_file
-    if file is None or not Path(file).exists():
-        return None
-    error: BaseException = cloudpickle.loads(Path(file).read_bytes())
-    return error
+def set_failures(trial: Trial, count: int) -> None:
+    """Have so many failures count against the retries of a trial."""
+    trial.run_metadata.num_failures = max(0, count)
+
+
+@contextmanager
+def judging_failures(
+    understand: Callable[[Trial, Any], Any],
+    decide: Callable[[Trial, Any, int], None],
+    known: Callable[[Exception], Exception],
+) -> Iterator[None]:
+    """Have all failures of trials judged by us, for the length of a ``with``.
+
+    Ray Tune tells of a failure only when it has decided about it, and gives up the whole experiment on any error of
+    Ray's that it does not know, such as a worker that was killed for its memory.
+
+    Args:
+        understand: Returns the error of a trial, perhaps as another one.
+        decide: Is told the trial, its error, and how many failures had counted before.
+        known: Returns an error of an actor as one that Ray Tune can live with.
+    """
+    handle, fail = Trial.handle_error, RayActorManager._actor_task_failed
+
+    def handle_error(trial: Trial, exc: Any = None) -> None:
+        before = failures(trial)
+        error = understand(trial, exc)
+        handle(trial, error)
+        decide(trial, error, before)
+
+    def task_failed(manager: RayActorManager, tracked_actor_task: Any, exception: Exception) -> None:
+        fail(manager, tracked_actor_task, known(exception))
+
+    Trial.handle_error = handle_error  # type: ignore[method-assign,assignment]
+    RayActorManager._actor_task_failed = task_failed  # type: ignore[method-assign,assignment]
+    try:
+        yield
+    finally:
+        Trial.handle_error = handle  # type: ignore[method-assign]
+        RayActorManager._actor_task_failed = fail  # type: ignore[method-assign]
 
 
 # --- rungs of the asynchronous successive halving ------------------------------------------------------------------

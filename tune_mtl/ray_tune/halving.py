@@ -51,6 +51,11 @@ class FairHalving:
             for key in keys
         }
 
+    @classmethod
+    def nobody(cls, objective: Objective) -> "FairHalving":
+        """Return a judge who stops nobody."""
+        return cls(None, objective, length=1, grace=1, balanced=False)
+
     def _of(self, trial: Trial) -> ASHAScheduler | None:
         """Return the rungs in which a trial competes."""
         return self.rungs.get(trial.config["strategy"] if self._balanced else "")

@@ -20,7 +20,7 @@ from trainables.keys import OUTCOME, REPLICATE, TRIAL
 from tune_mtl.core.objective import Objective
 from tune_mtl.core.outcome import Outcome
 from tune_mtl.core.seeds import derive
-from tune_mtl.experiment.planning.turns import Turn
+from tune_mtl.ray_tune.turns import Turn
 from tune_mtl.strategies.registry import strategy_info
 from tune_mtl.tracking.replay import Replay
 

@@ -9,16 +9,14 @@ import logging
 import shutil
 import time
 import zipfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-from ray import cloudpickle
-from ray.tune.experiment import Trial
+from typing import TYPE_CHECKING
 
 from tune_mtl.core.errors import UserError
 from tune_mtl.core.files import replace_atomically
+from tune_mtl.ray_tune import compat
 
 if TYPE_CHECKING:
     from ray.tune.execution.tune_controller import TuneController
@@ -26,9 +24,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 SNAPSHOT = "snapshot.zip"
-_TUNER = "tuner.pkl"
-_GENERATOR = "search_gen_state-"
-_STATES = ("experiment_state-*.json", "searcher-state-*.pkl", "callback-states-*.pkl", f"{_GENERATOR}*.json")
 _SECONDS = 2.0
 _COST_SHARE = 19
 """Snapshots may take a twentieth of the time."""
@@ -73,12 +68,12 @@ class Snapshots:
         """Now; a disk that is full is waited for."""
         started = time.monotonic()
         ended = self._delivered()
-        self._obsolete += _lighten(controller)
+        self._obsolete += compat.drop_what_no_resume_needs(controller)
         try:
             self._write(controller)
         except (OSError, UserError) as error:
             self._obsolete += ended
-            self._hope(error)
+            self._try_again_later(error)
             return
         finally:
             self._taken_at = time.monotonic()
@@ -88,11 +83,7 @@ class Snapshots:
         self._obsolete.clear()
 
     def _write(self, controller: "TuneController") -> None:
-        controller.save_to_dir()  # type: ignore[no-untyped-call]
-        staging = Path(controller.experiment_state_path).parent
-        session = controller._session_str
-        files = [path for pattern in _STATES for path in staging.glob(pattern.replace("*", session))]
-        with_tuner = [*files, self._folder / _TUNER]
+        with_tuner = [*compat.write_state(controller), self._folder / compat.TUNER_FILE]
 
         def write(temporary: Path) -> None:
             with zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED, compresslevel=_COMPRESSION) as archive:
@@ -101,7 +92,8 @@ class Snapshots:
 
         replace_atomically(self._folder / SNAPSHOT, write)
 
-    def _hope(self, error: Exception) -> None:
+    def _try_again_later(self, error: Exception) -> None:
+        """Leave the state unsaved for now; give up when that has lasted for minutes."""
         now = time.monotonic()
         self._failing_since = self._failing_since or now
         logger.warning("the search's state cannot be saved: %s", error)
@@ -114,43 +106,12 @@ class Snapshots:
 
 def put_back(folder: Path) -> None:
     """Lay out in ``folder`` what Ray restores an experiment from, as the last snapshot has it."""
-    for pattern in (*_STATES, "tmp-*"):
-        for path in folder.glob(pattern):
-            path.unlink()
+    compat.remove_state(folder)
     with zipfile.ZipFile(folder / SNAPSHOT) as archive:
         for name in archive.namelist():
             (folder / Path(name).name).write_bytes(archive.read(name))
 
 
-def reopen(folder: Path) -> None:
-    """Have what was put back ask its searcher for more, although that had nothing more to suggest."""
-    for path in folder.glob(f"{_GENERATOR}*"):
-        state: dict[str, Any] = cloudpickle.loads(path.read_bytes())
-        path.write_bytes(cloudpickle.dumps({**state, "finished": False}))  # type: ignore[no-untyped-call]
-
-
 def _remove(folders: list[Path]) -> None:
     for folder in folders:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _lighten(controller: "TuneController") -> list[Path]:
-    """Have Ray forget what no resume needs of the trials that changed; returns the folders of superseded checkpoints.
-
-    Ray keeps statistics of every metric of every trial, which nobody asks for: they would be most of a snapshot.
-    """
-    folders: list[Path] = []
-    changed: Iterable[Trial] = controller._trials_to_cache
-    for trial in changed:
-        kept: Any = trial.run_metadata
-        checkpoints: list[Any] = kept.checkpoint_manager._checkpoint_results
-        folders += [Path(older.checkpoint.path) for older in checkpoints[:-1]]
-        if trial.status == Trial.TERMINATED:
-            checkpoints.clear()
-            kept.checkpoint_manager._latest_checkpoint_result = None
-        else:
-            del checkpoints[:-1]
-        kept.metric_analysis.clear()
-        kept.metric_n_steps.clear()
-        kept.invalidate_cache()
-    return folders

@@ -1,82 +1,138 @@
-"""Trials on Ray Tune: how a search, and the confirmation after it, are run, tracked, shown and taken up again."""
+"""Trials on Ray Tune: how those of a search, or of its confirmation, are run, and taken up again after a kill."""
 
+import os
 import shutil
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-import ray
-import torch
 from ray import tune
 from ray.tune.logger import JsonLoggerCallback
 from ray.tune.search import Searcher
 
-from trainables.base import TRIAL, MTLTrainable
+from trainables.base import MTLTrainable
+from trainables.keys import TRIAL
 from trainables.sharing import SharedProblem
 from tune_mtl.core.problem import Problem
-from tune_mtl.experiment.planning.plan import Plan
+from tune_mtl.core.stopping import Lent
+from tune_mtl.ray_tune import compat
+from tune_mtl.ray_tune.callbacks import ProgressCallback, TrackingCallback
+from tune_mtl.ray_tune.loop import Decisions, LoopState, TrialLoop
 from tune_mtl.ray_tune.retries import RETRIES, Retries
-from tune_mtl.ray_tune.scheduler import FairHalving, RungKeeper
 from tune_mtl.ray_tune.searcher import FairSearcher
-from tune_mtl.ray_tune.snapshots import SNAPSHOT, Snapshots, put_back, reopen
-from tune_mtl.ray_tune.tracking_callback import Tracker
-from tune_mtl.terminal.live_view import Screen
+from tune_mtl.ray_tune.snapshots import SNAPSHOT, Snapshots, put_back
+from tune_mtl.ray_tune.turns import Turn
+from tune_mtl.tracking.progress import Observer, Progress
 from tune_mtl.tracking.replay import Replay
-from tune_mtl.training.checkpoint import fingerprint
-from tune_mtl.training.trial import environment
+from tune_mtl.tracking.tracker import Tracker
+
+_Kind = TypeVar("_Kind")
 
 
 @dataclass(frozen=True)
 class Ending:
-    """How trials ended: whether all of them did, or the time was up; and what went wrong, if something did."""
+    """How trials ended: whether all of them did, or the time was up; and what else ends the search, if something does.
+
+    Who asks to stop when the last trial has ended wants nothing to follow it.
+    """
 
     complete: bool
     failure: BaseException | None = None
 
     def raise_failure(self) -> None:
-        """Let it go on its way."""
+        """Raise what ended the search, if something did."""
         if self.failure is not None:
             raise self.failure
 
 
+@dataclass(frozen=True, kw_only=True)
+class Workload:
+    """What every trial trains, and what it may use.
+
+    Attributes:
+        problem: What is learned.
+        name: As configs name it.
+        options: What it is made with, among other config values.
+        cpus, gpus: Of each trial.
+        at_once: How many trials at the same time; None: as many as fit.
+        test: Whether a trial's best weights are evaluated on the test split at its end.
+    """
+
+    problem: Problem
+    name: str
+    options: Mapping[str, Any]
+    cpus: float
+    gpus: float
+    at_once: int | None = None
+    test: bool = False
+
+    def trainable(self) -> Any:
+        """Return the class whose instances Ray trains, with its problem and its resources."""
+        shared = SharedProblem.put(self.problem, self.name, self.options)
+        trained = tune.with_parameters(MTLTrainable, shared=shared, test=self.test)
+        return tune.with_resources(trained, {"cpu": self.cpus, "gpu": self.gpus})
+
+
+@dataclass(frozen=True)
+class Followers:
+    """Who is told what happens to trials.
+
+    Attributes:
+        tracker: Records it.
+        progress: Counts it.
+        observer: Shows it.
+    """
+
+    tracker: Tracker
+    progress: Progress
+    observer: Observer
+
+
 @dataclass(frozen=True)
 class Trials:
-    """What is to be run, with those who watch it.
+    """Trials that are to be run, with those who follow them.
 
     Attributes:
         folder: Where they are kept.
         tuner: Ray's.
-        halving: Who is stopped.
-        tracker: Records in MLflow.
-        screen: Shows.
+        loop: Who is next, and until when.
+        followers: Who is told.
+        retries: Who is tried again.
     """
 
     folder: Path
     tuner: tune.Tuner
-    halving: FairHalving
-    tracker: Tracker
-    screen: Screen
+    loop: TrialLoop
+    followers: Followers
+    retries: Retries
+
+    @property
+    def tracker(self) -> Tracker:
+        """The one who records."""
+        return self.followers.tracker
 
     @classmethod
     def make(
-        cls,
-        plan: Plan,
-        folder: Path,
-        searcher: Searcher,
-        halving: FairHalving,
-        tracker: Tracker,
-        screen: Screen,
-        *,
-        test: bool = False,
+        cls, folder: Path, workload: Workload, searcher: Searcher, loop: TrialLoop, followers: Followers
     ) -> "Trials":
-        """New ones, kept in ``folder``. ``test``: evaluate each one's best weights on the test split at its end."""
+        """Return new trials, kept in ``folder``."""
+        retries = Retries()
+        callbacks = [
+            Decisions(loop),  # before all who read what was decided
+            TrackingCallback(followers.tracker),
+            LoopState(loop),
+            ProgressCallback(followers.progress, followers.observer),
+            retries,
+            JsonLoggerCallback(),  # type: ignore[no-untyped-call]
+        ]
         tuner = tune.Tuner(
-            _trainable(plan, test=test),
+            workload.trainable(),
             tune_config=tune.TuneConfig(
                 search_alg=searcher,
-                scheduler=halving,
+                scheduler=loop,
                 num_samples=-1,
-                max_concurrent_trials=plan.settings.concurrency,
+                max_concurrent_trials=workload.at_once,
                 reuse_actors=True,
                 trial_name_creator=_trial_name,
                 trial_dirname_creator=_trial_name,
@@ -84,99 +140,81 @@ class Trials:
             run_config=tune.RunConfig(
                 name=folder.name,
                 storage_path=str(folder.parent),
-                callbacks=[tracker, RungKeeper(halving), screen, Retries(), JsonLoggerCallback()],  # type: ignore[no-untyped-call]
+                callbacks=callbacks,
                 failure_config=tune.FailureConfig(max_failures=RETRIES),
                 checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=True),
                 verbose=0,
             ),
         )
-        return cls(folder, tuner, halving, tracker, screen)
+        return cls(folder, tuner, loop, followers, retries)
 
     @classmethod
     def exist(cls, folder: Path) -> bool:
-        """Whether ``folder`` holds trials to go on with."""
+        """Return whether ``folder`` holds trials to go on with."""
         return (folder / SNAPSHOT).exists()
 
     @classmethod
-    def restore(cls, plan: Plan, folder: Path, *, test: bool = False, retry: bool = False) -> "Trials":
-        """Those that ``folder`` holds, where a kill left them; ``retry``: the failed ones too."""
+    def restore(cls, folder: Path, workload: Workload, followers: Followers, *, retry: bool = False) -> "Trials":
+        """Return the trials that ``folder`` holds, where a kill left them; ``retry``: the failed ones too."""
         put_back(folder)
-        tuner = tune.Tuner.restore(str(folder), _trainable(plan, test=test), resume_errored=retry)
-        assert tuner._local_tuner is not None
-        halving = tuner._local_tuner._tune_config.scheduler
-        searcher = tuner._local_tuner._tune_config.search_alg
-        assert isinstance(halving, FairHalving)
-        callbacks = tuner._local_tuner._run_config.callbacks or []
-        tracker = next(callback for callback in callbacks if isinstance(callback, Tracker))
-        screen = next(callback for callback in callbacks if isinstance(callback, Screen))
-        tracker.uri, tracker.folder = plan.tracking_uri, journal_folder(plan, tracker.kind)
-        halving.replay = Replay.read(tracker.folder)
+        tuner = tune.Tuner.restore(str(folder), workload.trainable(), resume_errored=retry)
+        loop, searcher, callbacks = compat.scheduler_of(tuner), compat.searcher_of(tuner), compat.callbacks_of(tuner)
+        assert isinstance(loop, TrialLoop)
+        _one_of(callbacks, TrackingCallback).tracker = followers.tracker
+        shown = _one_of(callbacks, ProgressCallback)
+        shown.progress, shown.observer = followers.progress, followers.observer
+        loop.replay = Replay.read(followers.tracker.folder)
         if isinstance(searcher, FairSearcher):
-            if plan.total > searcher.total:
-                reopen(folder)
-            searcher.replay, searcher.turns, searcher.seeds = halving.replay, plan.turns, plan.seeds
-            screen.total = plan.total
-            halving.time_budget = plan.settings.time_budget
-        return cls(folder, tuner, halving, tracker, screen)
+            searcher.replay = loop.replay
+        return cls(folder, tuner, loop, followers, _one_of(callbacks, Retries))
 
-    def run(self) -> "Ending":
+    def go_on_as_planned(self, turns: Sequence[Turn], seeds: Mapping[int, int], time_budget: float | None) -> "Trials":
+        """Have restored trials of a search follow its plan, which may have grown since; returns itself."""
+        searcher = compat.searcher_of(self.tuner)
+        assert isinstance(searcher, FairSearcher)
+        if len(turns) > searcher.total:
+            compat.ask_for_more(self.folder)
+        searcher.turns, searcher.seeds = list(turns), dict(seeds)
+        self.loop.time.seconds = time_budget
+        return self
+
+    def run(self) -> Ending:
         """Run them, until all have ended or something stops it; what stops it is not raised, but told."""
-        self.screen.open()
+        progress, observer = self.followers.progress, self.followers.observer
+        observer.open()
         snapshots = Snapshots(self.folder, self.tracker.delivered)
-        self.halving.at_rest = lambda controller, soon: snapshots.take_if_due(controller, soon=soon)
+        self.loop.at_rest = lambda controller, soon: snapshots.take_if_due(controller, soon=soon)
         try:
-            self.tuner.fit()
+            asked = self._fit()
             # Ray's own status does not tell: what Ctrl-C cuts off is TERMINATED too
-            timed_out = self.halving.time_is_up and not self.screen.running
-            ending = Ending(complete=timed_out or self.screen.done >= self.screen.total)
+            complete = progress.complete or (self.loop.time.is_up and not progress.running)
+            ending = Ending(complete=complete, failure=KeyboardInterrupt() if complete and asked else None)
             if ending.complete:
                 snapshots.take_last()
         except BaseException as error:  # raised again by whoever has recorded what there is
             ending = Ending(complete=False, failure=error)
-        self.screen.close()
+        observer.close()
         return ending
 
+    def _fit(self) -> bool:
+        """Have Ray Tune run them; returns whether it was asked to stop, by Ctrl-C or SIGTERM."""
+        lent = Lent()
+        try:
+            with self.retries.deciding():
+                self.tuner.fit()
+        finally:
+            asked = lent.take_back()
+        return asked and not int(os.environ.get("TUNE_DISABLE_SIGINT_HANDLER", "0"))
+
     def tidy(self) -> None:
-        """Once everything has ended and is delivered: no checkpoint is needed any more."""
+        """Remove all checkpoints, which nobody needs once everything has ended and is delivered."""
         for folder in self.folder.glob("trial_*/checkpoint_*"):
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def make_tracker(plan: Plan, kind: str) -> Tracker:
-    """Records runs of ``kind`` under the search's run."""
-    settings, folder = plan.settings, journal_folder(plan, kind)
-    return Tracker(
-        plan.tracking_uri, settings.problem, settings.name, plan.varied, environment_tags(plan), kind, folder
-    )
-
-
-def journal_folder(plan: Plan, kind: str) -> Path:
-    """Where what MLflow is to be told of runs of ``kind`` is kept, beside the search."""
-    return plan.folder / "tracking" / kind
-
-
-def environment_tags(plan: Plan) -> dict[str, str]:
-    """Versions and device, for every run."""
-    device = torch.device("cuda" if plan.settings.gpus_per_trial else "cpu")
-    found = environment(device if torch.cuda.is_available() else torch.device("cpu"))
-    found |= {"ray": ray.__version__, "data": data_fingerprint(plan.problem)}
-    return {f"tune_mtl.{key}": value for key, value in found.items()}
-
-
-def data_fingerprint(problem: Problem) -> str:
-    """Tells one training and validation set from another: content where it is tensors, else kind and size."""
-    parts = []
-    for split in ("train", "val"):
-        data = problem.data(split)
-        if data is not None:
-            parts.append(fingerprint(data) or f"{type(data).__name__}-{len(data)}")
-    return "/".join(parts)
-
-
-def _trainable(plan: Plan, *, test: bool) -> Any:
-    shared = SharedProblem.put(plan.problem, plan.settings.problem, plan.settings.fixed)
-    resources = {"cpu": plan.settings.cpus_per_trial, "gpu": plan.settings.gpus_per_trial}
-    return tune.with_resources(tune.with_parameters(MTLTrainable, shared=shared, test=test), resources)
+def _one_of(callbacks: Sequence[tune.Callback], kind: type[_Kind]) -> _Kind:
+    """Return the callback of one class."""
+    return next(callback for callback in callbacks if isinstance(callback, kind))
 
 
 def _trial_name(trial: Any) -> str:

@@ -57,7 +57,7 @@ def search_note(
     return "\n\n".join(lines) + "\n"
 
 
-_ENDS = {
+_ENDS: dict[str, str] = {
     Outcome.COMPLETED: "Completed",
     Outcome.STOPPED_EARLY: "Stopped early, for others that did better",
     Outcome.DIVERGED: "Diverged: a loss was no finite number",

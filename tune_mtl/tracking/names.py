@@ -26,6 +26,9 @@ RUN_NAME = "mlflow.runName"
 NOTE = "mlflow.note.content"
 REASON = "tune_mtl.reason"
 
+JOURNALS = "tracking"
+"""The folder of journals, beside a search: one for each kind of runs."""
+
 SETTINGS_FILE = "search.json"
 """A search's settings: in its folder, and an artifact of its run."""
 

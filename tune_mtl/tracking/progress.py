@@ -90,9 +90,10 @@ class Progress:
 
     def state(self) -> dict[str, Any]:
         """Return what a resume goes on from."""
-        return {"outcomes": dict(self.outcomes), "best": dict(self.best), "epochs": self.epochs}
+        return {"total": self.total, "outcomes": dict(self.outcomes), "best": dict(self.best), "epochs": self.epochs}
 
     def take_up(self, state: Mapping[str, Any]) -> None:
         """Go on counting from a saved state; who was running then is started again."""
         self.outcomes, self.best = Counter(state["outcomes"]), dict(state["best"])
         self.epochs = state["epochs"]
+        self.total = max(self.total, state["total"])  # it may have grown since

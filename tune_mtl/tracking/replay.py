@@ -47,7 +47,7 @@ class Replay:
         if (epoch, last) > self.reached.get(trial, (-1, False)):
             self.reached[trial] = (epoch, last)
 
-    def verdict(self, trial: str, epoch: int) -> bool | None:
+    def stopped(self, trial: str, epoch: int) -> bool | None:
         """Whether the trial was stopped at ``epoch``; None if it was not there yet."""
         reached, last = self.reached.get(trial, (-1, False))
         return None if epoch > reached else epoch == reached and last

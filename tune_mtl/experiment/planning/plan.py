@@ -16,10 +16,12 @@ from tune_mtl.core.problem import Problem
 from tune_mtl.core.seeds import isolated
 from tune_mtl.experiment.planning.references import judged_as_kept
 from tune_mtl.experiment.planning.settings import Settings
-from tune_mtl.experiment.planning.turns import Turn, fresh_seeds, grid_turns, guided_turns
+from tune_mtl.preflight.requirements import Needs
+from tune_mtl.prepare.prepared_set import PreparedSet
+from tune_mtl.ray_tune.turns import Turn, fresh_seeds, grid_turns, guided_turns
 from tune_mtl.strategies.make import make_strategy
 from tune_mtl.strategies.registry import strategy_info
-from tune_mtl.tracking.store import check_name, storage_folder, tracking_uri
+from tune_mtl.tracking.store import check_name, check_storage, storage_folder, tracking_uri
 from tune_mtl.training.config import Config, resolve
 from tune_mtl.training.trainer import check_metric
 
@@ -170,6 +172,22 @@ class Plan:
         return tracking_uri(self.settings.tracking_uri)
 
     @property
+    def needs(self) -> Needs:
+        """What has to be ready before the search starts."""
+        prepared = getattr(self.problem, "prepared", None)
+        settings = self.settings
+        return Needs(
+            folder=Path(self.storage),
+            store=self.tracking_uri,
+            prepared=(prepared,) if isinstance(prepared, PreparedSet) else (),
+            cpus=settings.cpus_per_trial,
+            gpus=settings.gpus_per_trial,
+            address=settings.address,
+            storage=settings.storage,
+            tracking_uri=settings.tracking_uri,
+        )
+
+    @property
     def varied(self) -> tuple[str, ...]:
         """The config keys that differ between trials."""
         searched = [
@@ -282,15 +300,6 @@ def check_grid(space: Space) -> None:
                 f"the grid of strategy '{strategy}' has {size:.2g} trials ({len(space.of(strategy))} dimensions):"
                 " decide some of them with --lr, --groups or --set, or use --algorithm optuna."
             )
-
-
-def check_storage(given: str | None) -> None:
-    """Refuse what is no folder: records are appended and locked there, which object stores cannot do."""
-    if given is not None and "://" in given and not given.startswith("file:///"):
-        raise UserError(
-            f"storage {given} cannot be used: it must be a folder that all nodes share (NFS, EFS, a ReadWriteMany"
-            " volume or a mounted bucket). Weights go to MLflow's artifact store, which may be an object store."
-        )
 
 
 def make_budget(problem: Problem, settings: Settings, configs: Sequence[Config]) -> Budget:

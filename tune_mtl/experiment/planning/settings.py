@@ -6,7 +6,7 @@ from pydantic import Field, PlainValidator, model_validator
 
 from tune_mtl.core.options import Options
 from tune_mtl.core.secrets import without_secrets
-from tune_mtl.experiment.planning.turns import FRESH_SEEDS_FROM, Growth
+from tune_mtl.ray_tune.turns import FRESH_SEEDS_FROM, Growth
 
 _Positive = Annotated[int, Field(ge=1)]
 _MOST_REPLICATES = 100
