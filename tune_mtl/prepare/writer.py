@@ -140,7 +140,8 @@ class _Writer:
                     pool.shutdown(wait=True, cancel_futures=True)
                     raise
         except BadSample as error:
-            raise UserError(f"{error}. Nothing was published; --skip-bad leaves such samples out.") from None
+            ending = "" if str(error).endswith(("?", ".")) else "."
+            raise UserError(f"{error}{ending} Nothing was published; --skip-bad leaves such samples out.") from None
         finally:
             torch.set_num_threads(threads)
 
