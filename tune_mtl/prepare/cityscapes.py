@@ -58,8 +58,8 @@ def open_cityscapes(folder: Path, size: tuple[int, int] = SIZE) -> Source:
         found = find(images, (split,), f"split '{split}'")
         frames = []
         for city in listed(found):
-            of_city = _by_frame(labels / split / city.name, _LABELS)
-            for stem, path in _by_frame(city, _IMAGE).items():
+            shown, of_city = _by_frame(city, _IMAGE), _by_frame(labels / split / city.name, _LABELS)
+            for stem, path in shown.items():
                 if stem in of_city:
                     frames.append(Frame(str(path), str(of_city.pop(stem))))
                 else:

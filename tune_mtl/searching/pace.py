@@ -110,8 +110,10 @@ def _climb(problem: Problem, config: Config) -> tuple[list[Timed], float]:
     rungs: list[Timed] = []
     started = time.perf_counter()
     for samples, cut in ladder:
-        expected = _straight_on(rungs, samples / cut**2) if len(rungs) > 1 else 0.0  # two make a line
-        if time.perf_counter() - started + expected > _PATIENCE:
+        spent = time.perf_counter() - started + _straight_on(rungs, samples / cut**2) if len(rungs) > 1 else 0.0
+        if len(rungs) == 1:  # two make a line, and are worth waiting for on a busy machine
+            spent = rungs[0].seconds
+        if spent > _PATIENCE:
             break
         rungs.append(trial.learn(samples, cut))
     evaluation = trial.predict(rungs[-1].samples, rungs[-1].cut)
