@@ -18,7 +18,7 @@ from tune_mtl.searching.pace import cut_out, how_measured, take_paces, trial_sec
 from tune_mtl.searching.planning import plan_search
 from tune_mtl.training.config import resolve
 
-PER_SAMPLE = 0.002
+PER_SAMPLE = 0.02
 
 
 class Busy(nn.Conv2d):
