@@ -1,7 +1,6 @@
 """A search: a space, a searcher, a scheduler, resources, tracking - put together on Ray Tune."""
 
 import logging
-import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,7 +11,6 @@ from tune_mtl.best import BestTrial, all_searches, best, best_by_strategy, find_
 from tune_mtl.confirm import confirm_search
 from tune_mtl.core.callable_module import make_callable
 from tune_mtl.core.errors import UserError
-from tune_mtl.core.options import build
 from tune_mtl.core.problem import Problem
 from tune_mtl.core.stopping import Interrupted
 from tune_mtl.problems.registry import load_problem
@@ -25,8 +23,8 @@ from tune_mtl.searching.doctor import require_healthy
 from tune_mtl.searching.facts import problem_facts
 from tune_mtl.searching.halving import FairHalving
 from tune_mtl.searching.manage import release_unbegun, saved_settings
-from tune_mtl.searching.paper import as_the_paper
-from tune_mtl.searching.plan import Plan, default_replicates
+from tune_mtl.searching.plan import Plan
+from tune_mtl.searching.planning import plan_search
 from tune_mtl.searching.references import keep_references
 from tune_mtl.searching.result import SearchResult
 from tune_mtl.searching.rounds import extended, next_round
@@ -36,7 +34,7 @@ from tune_mtl.searching.settings import Settings
 from tune_mtl.searching.suggest import FairSearcher
 from tune_mtl.searching.telling import asked_params, at_end, at_start
 from tune_mtl.searching.warm import learn_from
-from tune_mtl.searching.winner import exports_by_default, keep_model
+from tune_mtl.searching.winner import keep_model
 from tune_mtl.tracking import names
 from tune_mtl.tracking.store import client, reachable
 from tune_mtl.training.checkpoint import write_json
@@ -47,21 +45,6 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 LOG = "search.log"
-
-
-def plan_search(problem: str | Problem, **options: Any) -> Plan:
-    """What :func:`search` would run with the same arguments."""
-    given = {key: value for key, value in options.items() if value is not None}
-    loaded = load_problem(problem, given.get("fixed"))
-    name = problem if isinstance(problem, str) else loaded.name
-    if given.get("space") == "paper":
-        loaded, given = as_the_paper(problem, loaded, given)
-    given.setdefault("replicates", default_replicates(loaded, given))
-    if given["replicates"] != 1:
-        given.setdefault("confirm", 1)
-    given.setdefault("export", exports_by_default())
-    given.setdefault("name", f"{loaded.name}-{time.strftime('%Y%m%d-%H%M%S')}")
-    return Plan.make(loaded, build(Settings, {"problem": name, **given}))
 
 
 def search(

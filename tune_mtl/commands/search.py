@@ -73,8 +73,8 @@ def search(
 
     from tune_mtl.terminal import searching as screen
 
-    if dry_run:
-        from tune_mtl.search import plan_search
+    if dry_run:  # without Ray and MLflow, which take longer to load than the plan to make
+        from tune_mtl.searching.planning import plan_search
 
         screen.show_plan(plan_search(problem, **given))
         return
