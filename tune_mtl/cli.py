@@ -1,18 +1,36 @@
 """The command line: its commands, and how a mistake of the user's ends. Loads torch only for commands that train."""
 
 import sys
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import typer
+import typer.core
 import typer.exceptions
 
 from tune_mtl.commands import export, ready, results, search, train
 from tune_mtl.core.errors import UserError
 from tune_mtl.core.secrets import without_secrets
 from tune_mtl.core.stopping import Interrupted, exit_code
+from tune_mtl.tracking.sqlite_file import trouble_with_file
+
+
+class _Commands(typer.core.TyperGroup):
+    """The commands, each of which may be stopped: Typer itself would forget by what, and how to go on."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the one that was asked for."""
+        try:
+            return super().invoke(ctx)
+        except Interrupted as stopped:
+            typer.echo(f"interrupted. To go on: {stopped.way_on}", err=True)
+            raise typer.Exit(exit_code()) from None
+        except KeyboardInterrupt:
+            raise typer.Exit(exit_code()) from None
+
 
 app = typer.Typer(
     name="tune-mtl",
+    cls=_Commands,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -42,11 +60,13 @@ def main() -> NoReturn:
     except typer.exceptions.TyperException as error:
         message = error.format_message() if hasattr(error, "format_message") else str(error)
         code = _fail(" ".join(message.split()))
-    except Interrupted as stopped:
-        typer.echo(f"interrupted. To go on: {stopped.way_on}", err=True)
-        code = exit_code()
     except (typer.Abort, KeyboardInterrupt):
         code = exit_code()
+    except Exception as error:
+        trouble = trouble_with_file(error)
+        if trouble is None:
+            raise
+        code = _fail(trouble)
     sys.exit(code if isinstance(code, int) else 0)
 
 

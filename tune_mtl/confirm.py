@@ -8,6 +8,7 @@ from tune_mtl.best import trials
 from tune_mtl.core.callable_module import make_callable
 from tune_mtl.core.errors import UserError
 from tune_mtl.core.problem import Problem
+from tune_mtl.core.stopping import postponed, told_how_to_go_on
 from tune_mtl.problems.registry import load_problem
 from tune_mtl.report.evidence import Evidence
 from tune_mtl.report.results import Results
@@ -63,14 +64,16 @@ def confirm(
     settings = saved_settings(name, address=address, storage=storage, tracking_uri=tracking_uri)
     check_address(settings.address)
     plan = Plan.make(load_problem(problem or settings.problem, settings.fixed), settings)
-    reachable(plan.tracking_uri)
+    reachable(plan.tracking_uri, writing=True)
     own = ":" in settings.problem
-    with Cluster(settings, own_module=own), alone_in(plan.folder), logged_to(plan.folder / LOG):
-        require_healthy(plan)
-        if not confirm_search(plan, seeds or (1 if plan.replicates > 1 else DEFAULT_SEEDS)):
-            return None
-        keep_model(plan)
-    return write_report(name, tracking_uri=plan.tracking_uri)
+    again = f"tune-mtl confirm {name}{f' --seeds {seeds}' if seeds else ''}"
+    with told_how_to_go_on(lambda: again):
+        with alone_in(plan.folder), Cluster(settings, own_module=own), logged_to(plan.folder / LOG):
+            require_healthy(plan)
+            if not confirm_search(plan, seeds or (1 if plan.replicates > 1 else DEFAULT_SEEDS)):
+                return None
+            keep_model(plan)
+        return write_report(name, tracking_uri=plan.tracking_uri)
 
 
 def confirm_search(plan: Plan, seeds: int) -> bool:
@@ -105,10 +108,11 @@ def _record(plan: Plan, tracker: Tracker, evidence: Evidence, run: Callable[[], 
     """Have ``run`` tracked; returns whether all runs have ended."""
     tracker.open({}, {})
     ending = run()
-    tracker.flush()
-    table = trials(plan.settings.name, tracking_uri=plan.tracking_uri, kind="confirm")
-    common = {} if evidence.common_lr is None else {names.COMMON_LR: repr(evidence.common_lr)}
-    tracker.close(complete=ending.complete, tags=common, table=table)
+    with postponed():
+        tracker.flush()
+        table = trials(plan.settings.name, tracking_uri=plan.tracking_uri, kind="confirm")
+        common = {} if evidence.common_lr is None else {names.COMMON_LR: repr(evidence.common_lr)}
+        tracker.close(complete=ending.complete, tags=common, table=table)
     ending.raise_failure()
     if ending.complete:
         _keep_winner(plan)

@@ -2,8 +2,7 @@
 
 import logging
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +11,7 @@ from tune_mtl.confirm import confirm_search
 from tune_mtl.core.callable_module import make_callable
 from tune_mtl.core.errors import UserError
 from tune_mtl.core.problem import Problem
-from tune_mtl.core.stopping import Interrupted
+from tune_mtl.core.stopping import postponed, told_how_to_go_on
 from tune_mtl.problems.registry import load_problem
 from tune_mtl.report.write import Report, write_report
 from tune_mtl.searching.admission import check_address
@@ -128,11 +127,12 @@ def search(
     given = {key: value for key, value in locals().items() if key != "problem"}
     check_address(address)
     plan = plan_search(problem, **given)
-    reachable(plan.tracking_uri)
+    reachable(plan.tracking_uri, writing=True)
     _check_unused(plan)
     plan.check_strategies()
     check_disk(plan)
-    with _way_on(plan), Cluster(plan.settings, own_module=":" in plan.settings.problem), alone_in(plan.folder):
+    own = ":" in plan.settings.problem
+    with told_how_to_go_on(lambda: _again(plan)), alone_in(plan.folder), Cluster(plan.settings, own_module=own):
         require_healthy(plan)
         running = _new_trials(plan)
         keep_references(plan.problem, plan.folder)
@@ -247,8 +247,12 @@ def _check_version(settings: Settings) -> None:
 def _go_on(settings: Settings, problem: Problem | None, *, changed: bool = False) -> SearchResult:
     check_address(settings.address)
     plan = Plan.make(load_problem(problem or settings.problem, settings.fixed), settings)
-    reachable(plan.tracking_uri)
-    with _way_on(plan), Cluster(settings, own_module=":" in settings.problem), alone_in(plan.folder):
+    reachable(plan.tracking_uri, writing=True)
+    with (
+        told_how_to_go_on(lambda: _again(plan)),
+        alone_in(plan.folder),
+        Cluster(settings, own_module=":" in settings.problem),
+    ):
         require_healthy(plan)
         if changed:
             write_json(plan.folder / names.SETTINGS_FILE, settings.public())
@@ -256,15 +260,10 @@ def _go_on(settings: Settings, problem: Problem | None, *, changed: bool = False
         return _finish(plan, Trials.restore(plan, plan.folder) if exists else _new_trials(plan))
 
 
-@contextmanager
-def _way_on(plan: Plan) -> Iterator[None]:
-    """Have whoever stops the search, at whatever moment, be told how to go on with it."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        begun = Trials.exist(plan.folder)
-        again = f"tune-mtl resume {plan.settings.name}" if begun else "the same command: no trial had started"
-        raise Interrupted(again) from None
+def _again(plan: Plan) -> str:
+    """Return what to type to go on with a search that was stopped."""
+    begun = Trials.exist(plan.folder)
+    return f"tune-mtl resume {plan.settings.name}" if begun else "the same command: no trial had started"
 
 
 def _finish(plan: Plan, running: Trials) -> SearchResult:
@@ -301,20 +300,21 @@ def _run(plan: Plan, running: Trials) -> SearchResult:
     running.tracker.open(parent_tags, files, asked_params(plan))
     running.tracker.describe(at_start(plan))
     ending = running.run()
-    running.tracker.flush()
-    if ending.complete:
-        running.tidy()
-    found = best_by_strategy(settings.name, tracking_uri=plan.tracking_uri)
-    winners = {strategy: replace(trial, problem=plan.problem) for strategy, trial in found.items()}
-    overall = _best_of(winners)
-    table = trials(settings.name, tracking_uri=plan.tracking_uri)
-    running.tracker.close(
-        complete=ending.complete,
-        tags={} if overall is None else {names.BEST_RUN: overall.run_id},
-        table=table,
-        best=None if overall is None else overall.config,
-    )
-    running.tracker.describe(at_end(plan, winners, complete=ending.complete))
+    with postponed():
+        running.tracker.flush()
+        if ending.complete:
+            running.tidy()
+        found = best_by_strategy(settings.name, tracking_uri=plan.tracking_uri)
+        winners = {strategy: replace(trial, problem=plan.problem) for strategy, trial in found.items()}
+        overall = _best_of(winners)
+        table = trials(settings.name, tracking_uri=plan.tracking_uri)
+        running.tracker.close(
+            complete=ending.complete,
+            tags={} if overall is None else {names.BEST_RUN: overall.run_id},
+            table=table,
+            best=None if overall is None else overall.config,
+        )
+        running.tracker.describe(at_end(plan, winners, complete=ending.complete))
     ending.raise_failure()
     return SearchResult(
         name=settings.name,

@@ -7,6 +7,8 @@ import re
 import socket
 import stat
 import subprocess
+import threading
+import time
 from pathlib import Path
 
 import jsonschema
@@ -235,8 +237,28 @@ def test_everybody_gives_a_search_the_time_to_stop_gently():
     cluster = manifests()["RayCluster"]["spec"]
     for group in (cluster["headGroupSpec"], *cluster["workerGroupSpecs"]):
         assert group["template"]["spec"]["terminationGracePeriodSeconds"] >= 60
+    (head,) = cluster["headGroupSpec"]["template"]["spec"]["containers"]
+    (waits,) = (entry["value"] for entry in head["env"] if entry["name"] == "RAY_JOB_STOP_WAIT_TIME_S")
+    assert 60 <= int(waits) < cluster["headGroupSpec"]["template"]["spec"]["terminationGracePeriodSeconds"]
     (seconds,) = re.findall(r"^#SBATCH --signal=B:TERM@(\d+)$", (DEPLOY / "slurm.sh").read_text(), re.MULTILINE)
     assert int(seconds) >= 60
+
+
+def test_a_pod_that_ends_hands_the_signal_on_to_its_search_and_waits(tmp_path):
+    (head,) = manifests()["RayCluster"]["spec"]["headGroupSpec"]["template"]["spec"]["containers"]
+    shell, flag, script = head["lifecycle"]["preStop"]["exec"]["command"]
+    search = subprocess.Popen(["bash", "-c", "trap 'sleep 0.5; exit 143' TERM; while true; do sleep 0.1; done"])
+    waiting = threading.Thread(target=search.wait)
+    waiting.start()
+    found = f'#!/bin/sh\necho "$@" >> {tmp_path}/asked\nkill -0 {search.pid} && echo /proc/{search.pid}/comm\n'
+    (tmp_path / "grep").write_text(found)  # the real one would find whatever searches run here
+    (tmp_path / "grep").chmod(0o755)
+    time.sleep(0.2)
+    path = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    subprocess.run([shell, flag, script], env=path, timeout=30, check=True)
+    assert search.returncode == 143, "it has ended before the pod goes on to end"
+    waiting.join()
+    assert (tmp_path / "asked").read_text().startswith("-lsx tune-mtl /proc/")
 
 
 # All of them

@@ -23,10 +23,11 @@ from tune_mtl.cli import main
 from tune_mtl.core.prepared import PreparedSet
 from tune_mtl.prepare.datasets import open_source, prepare_source
 from tune_mtl.search import plan_search
-from tune_mtl.searching import needs, probe
+from tune_mtl.searching import doctor, needs, probe
 from tune_mtl.searching import nodes as asking
 from tune_mtl.searching.doctor import _no_ray, examine, require_healthy
 from tune_mtl.searching.nodes import Case, check_driver, check_nodes
+from tune_mtl.searching.settings import Settings
 from tune_mtl.searching.verdicts import DRIVER, Check
 
 pytestmark = pytest.mark.slow
@@ -212,6 +213,21 @@ def test_without_ray_the_driver_still_looks_at_its_data(place, tmp_path):
     quick = failures(check_driver(replace(case, thorough=False)))
     assert quick == {}
     assert "cannot be read" in needs.sizes(case.sets[0])[0].what
+
+
+@pytest.mark.parametrize(
+    ("wanted", "flags"), [((1, 1), "--gpus"), ((64, 0), "--cpus"), ((64, 1), "--cpus"), ((2, 0), "")]
+)
+def test_what_this_machine_does_not_have_is_refused_and_not_waited_for(monkeypatch, wanted, flags):
+    monkeypatch.setattr(doctor, "alive", lambda: [{"Resources": {"CPU": 2.0}}])
+    settings = Settings(problem="toy", name="one", cpus_per_trial=wanted[0], gpus_per_trial=wanted[1])
+    for here, state in ((True, "failure"), (False, "warning")):
+        monkeypatch.setattr(doctor, "started_here", lambda here=here: here)
+        found = doctor._room(settings)
+        assert [check.state for check in found] == ([state] if flags else [])
+        if flags and here:
+            assert "this machine has 2 CPUs and 0 GPUs" in found[0].what
+            assert f"give less to {flags}-per-trial" in found[0].way_out
 
 
 def test_a_wrong_token_is_told_from_a_cluster_that_is_not_there():

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from tune_mtl.commands.help_texts import DATA, STRATEGIES
-from tune_mtl.core.stopping import exit_code
+from tune_mtl.core.stopping import exit_code, told_how_to_go_on
 from tune_mtl.terminal.values import assignment, number
 
 _NOT_SETTINGS = {"problem", "set_", "strategies", "lr", "groups", "data", "dry_run"}
@@ -139,6 +139,7 @@ def confirm(
 def _finish(result: Any) -> None:
     from tune_mtl.terminal import searching as screen
 
-    screen.show_result(result)
+    with told_how_to_go_on(lambda: f"tune-mtl {'best' if result.complete else 'resume'} {result.name}"):
+        screen.show_result(result)
     if not result.complete:
         raise typer.Exit(exit_code())

@@ -2,7 +2,7 @@
 
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
@@ -19,6 +19,15 @@ class Interrupted(KeyboardInterrupt):
     def __init__(self, way_on: str) -> None:
         super().__init__(way_on)
         self.way_on = way_on
+
+
+@contextmanager
+def told_how_to_go_on(way_on: Callable[[], str]) -> Iterator[None]:
+    """Have whoever stops what is done here, at whatever moment, be told how to go on with it."""
+    try:
+        yield
+    except KeyboardInterrupt as stopped:
+        raise (stopped if isinstance(stopped, Interrupted) else Interrupted(way_on())) from None
 
 
 class _State:
@@ -62,3 +71,46 @@ def heeding_sigterm() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_DFL if before is None else before)
+
+
+@contextmanager
+def postponed() -> Iterator[None]:
+    """Have Ctrl-C and SIGTERM wait for the end of the ``with``, where what has happened is written down.
+
+    Raises:
+        KeyboardInterrupt: at the end if one came; at once if a second one comes, since somebody is in a hurry.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before, came = signal.getsignal(signal.SIGINT), []
+
+    def remember(number: int, _: FrameType | None) -> None:
+        came.append(number)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    signal.signal(signal.SIGINT, remember)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_DFL if before is None else before)
+    if came:
+        raise KeyboardInterrupt
+
+
+class Lent:
+    """Ctrl-C while a library has it for itself.
+
+    Ray Tune gives the signal back when it comes, and keeps it for ever if it does not: the next one would be lost.
+    """
+
+    def __init__(self) -> None:
+        self._owner = signal.getsignal(signal.SIGINT)
+
+    def take_back(self) -> bool:
+        """Return whether it came, and have Ctrl-C do from now on what it did before."""
+        if threading.current_thread() is not threading.main_thread() or self._owner is None:
+            return False
+        came = signal.getsignal(signal.SIGINT) == self._owner
+        signal.signal(signal.SIGINT, self._owner)
+        return came

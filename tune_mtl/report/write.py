@@ -14,7 +14,8 @@ from tune_mtl.report.evidence import Evidence
 from tune_mtl.report.results import Results
 from tune_mtl.report.tables import Table
 from tune_mtl.tracking.pages import keep_answer
-from tune_mtl.tracking.store import check_name, report_folder
+from tune_mtl.tracking.store import check_name, reachable, report_folder
+from tune_mtl.tracking.store import tracking_uri as store_uri
 
 if TYPE_CHECKING:
     from tune_mtl.report.page import Section
@@ -63,6 +64,7 @@ def write_report(*searches: str, out: str | Path | None = None, tracking_uri: st
     if not searches:
         raise UserError("report needs the name of a search.")
     searches = tuple(dict.fromkeys(searches))
+    reachable(store_uri(tracking_uri), writing=True)
     found = [_findings(name, tracking_uri) for name in searches]
     folder = Path(out) if out is not None else report_folder(_folder_name(searches))
     from tune_mtl.report.drawing import looks

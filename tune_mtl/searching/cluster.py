@@ -63,6 +63,12 @@ class Cluster:
         self._ours.close()
 
 
+def started_here() -> bool:
+    """Return whether this process has started the Ray that it uses: nobody adds nodes to such a one."""
+    node = ray._private.worker.global_worker.node
+    return node is not None and bool(node.is_head())
+
+
 @contextmanager
 def _no_handler_of_rays() -> Iterator[None]:
     """Keep our own way to treat SIGTERM while Ray starts: Ray's exits at once."""

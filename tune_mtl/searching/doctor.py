@@ -2,12 +2,13 @@
 
 import logging
 import shlex
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 
 from tune_mtl.core.errors import UserError
 from tune_mtl.core.prepared import PreparedSet
-from tune_mtl.searching.cluster import Cluster
+from tune_mtl.searching.cluster import Cluster, started_here
 from tune_mtl.searching.needs import check_tracking, find_data, public, sizes
 from tune_mtl.searching.nodes import Case, alive, check_driver, check_nodes
 from tune_mtl.searching.plan import Plan, check_storage
@@ -71,13 +72,24 @@ def require_healthy(plan: Plan) -> None:
 
 
 def _room(settings: Settings) -> list[Check]:
-    """Whether a trial fits on a node that is there; with an autoscaler, one may come."""
+    """Return what is wrong if a trial fits on no node: to a cluster one may be added, to this machine nothing."""
     wanted = {"CPU": settings.cpus_per_trial, "GPU": settings.gpus_per_trial}
-    for node in alive():
-        if all(node["Resources"].get(kind, 0) >= count for kind, count in wanted.items()):
-            return []
-    what = f"no node offers the {wanted['CPU']:g} CPUs and {wanted['GPU']:g} GPUs of a trial"
+    offers = [node["Resources"] for node in alive()]
+    if any(all(offer.get(kind, 0) >= count for kind, count in wanted.items()) for offer in offers):
+        return []
+    if started_here():
+        (offer,) = offers
+        flags = [f"--{kind.lower()}s-per-trial" for kind, count in wanted.items() if offer.get(kind, 0) < count]
+        what = f"a trial is to have {_amounts(wanted)}, and this machine has {_amounts(offer)}"
+        return [Check("failure", DRIVER, what, f"give less to {' and '.join(flags)}, or the --address of a cluster")]
+    what = f"no node offers the {_amounts(wanted)} of a trial"
     return [Check("warning", DRIVER, what, "trials wait until one joins: see --cpus-per-trial and --gpus-per-trial")]
+
+
+def _amounts(resources: Mapping[str, float]) -> str:
+    """Return CPUs and GPUs as people say them."""
+    counts = {kind: resources.get(kind, 0) for kind in ("CPU", "GPU")}
+    return " and ".join(f"{count:g} {kind}{'' if count == 1 else 's'}" for kind, count in counts.items())
 
 
 def _no_ray(error: UserError) -> Check:

@@ -117,7 +117,8 @@ def remove(name: str, given_uri: str | None = None) -> int:
     Raises:
         UserError: if there is no such search, or it is running.
     """
-    _, of, parent = find_search(check_name(name), given_uri)
+    uri, of, parent = find_search(check_name(name), given_uri)
+    reachable(uri, writing=True)
     folder = _own_folder(name, of, parent)
     if folder is not None:
         with alone_in(folder):

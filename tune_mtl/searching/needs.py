@@ -27,7 +27,7 @@ def check_tracking(uri: str) -> Check:
         way_out = "give SCHEME://HOST:PORT; in a password, write %2F for /, %3F for ?, %23 for # and %40 for @"
         return Check("failure", DRIVER, f"{shown} is no address", way_out)
     try:
-        reachable(uri)
+        reachable(uri, writing=True)
         _ask(uri)
     except UserError as error:
         return Check("failure", DRIVER, without_secrets(str(error)))

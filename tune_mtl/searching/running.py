@@ -1,5 +1,6 @@
 """Trials on Ray Tune: how a search, and the confirmation after it, are run, tracked, shown and taken up again."""
 
+import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from ray.tune.search import Searcher
 from trainables.base import TRIAL, MTLTrainable
 from trainables.sharing import SharedProblem
 from tune_mtl.core.problem import Problem
+from tune_mtl.core.stopping import Lent
 from tune_mtl.searching.halving import FairHalving, RungKeeper
 from tune_mtl.searching.plan import Plan
 from tune_mtl.searching.retries import RETRIES, Retries
@@ -28,7 +30,10 @@ from tune_mtl.training.trial import environment
 
 @dataclass(frozen=True)
 class Ending:
-    """How trials ended: whether all of them did, or the time was up; and what went wrong, if something did."""
+    """How trials ended: whether all of them did, or the time was up; and what else ends the search, if something does.
+
+    Who asks to stop when the last trial has ended wants nothing to follow it.
+    """
 
     complete: bool
     failure: BaseException | None = None
@@ -49,6 +54,7 @@ class Trials:
         halving: Who is stopped.
         tracker: Records in MLflow.
         screen: Shows.
+        retries: Decides who is tried again.
     """
 
     folder: Path
@@ -56,6 +62,7 @@ class Trials:
     halving: FairHalving
     tracker: Tracker
     screen: Screen
+    retries: Retries
 
     @classmethod
     def make(
@@ -70,6 +77,7 @@ class Trials:
         test: bool = False,
     ) -> "Trials":
         """New ones, kept in ``folder``. ``test``: evaluate each one's best weights on the test split at its end."""
+        retries = Retries()
         tuner = tune.Tuner(
             _trainable(plan, test=test),
             tune_config=tune.TuneConfig(
@@ -84,13 +92,13 @@ class Trials:
             run_config=tune.RunConfig(
                 name=folder.name,
                 storage_path=str(folder.parent),
-                callbacks=[tracker, RungKeeper(halving), screen, Retries(), JsonLoggerCallback()],  # type: ignore[no-untyped-call]
+                callbacks=[tracker, RungKeeper(halving), screen, retries, JsonLoggerCallback()],  # type: ignore[no-untyped-call]
                 failure_config=tune.FailureConfig(max_failures=RETRIES),
                 checkpoint_config=tune.CheckpointConfig(checkpoint_at_end=True),
                 verbose=0,
             ),
         )
-        return cls(folder, tuner, halving, tracker, screen)
+        return cls(folder, tuner, halving, tracker, screen, retries)
 
     @classmethod
     def exist(cls, folder: Path) -> bool:
@@ -109,6 +117,7 @@ class Trials:
         callbacks = tuner._local_tuner._run_config.callbacks or []
         tracker = next(callback for callback in callbacks if isinstance(callback, Tracker))
         screen = next(callback for callback in callbacks if isinstance(callback, Screen))
+        retries = next(callback for callback in callbacks if isinstance(callback, Retries))
         tracker.uri, tracker.folder = plan.tracking_uri, spool_folder(plan, tracker.kind)
         halving.diary = Diary.read(tracker.folder)
         if isinstance(searcher, FairSearcher):
@@ -117,7 +126,7 @@ class Trials:
             searcher.diary, searcher.turns, searcher.seeds = halving.diary, plan.turns, plan.seeds
             screen.total = plan.total
             halving.time_budget = plan.settings.time_budget
-        return cls(folder, tuner, halving, tracker, screen)
+        return cls(folder, tuner, halving, tracker, screen, retries)
 
     def run(self) -> "Ending":
         """Run them, until all have ended or something stops it; what stops it is not raised, but told."""
@@ -125,16 +134,27 @@ class Trials:
         snapshots = Snapshots(self.folder, self.tracker.delivered)
         self.halving.at_rest = lambda controller, soon: snapshots.take_if_due(controller, soon=soon)
         try:
-            self.tuner.fit()
+            asked = self._fit()
             # Ray's own status does not tell: what Ctrl-C cuts off is TERMINATED too
             timed_out = self.halving.time_is_up and not self.screen.running
-            ending = Ending(complete=timed_out or self.screen.done >= self.screen.total)
+            complete = timed_out or self.screen.done >= self.screen.total
+            ending = Ending(complete=complete, failure=KeyboardInterrupt() if complete and asked else None)
             if ending.complete:
                 snapshots.take_last()
         except BaseException as error:  # raised again by whoever has recorded what there is
             ending = Ending(complete=False, failure=error)
         self.screen.close()
         return ending
+
+    def _fit(self) -> bool:
+        """Have Ray Tune run them; returns whether it was asked to stop, by Ctrl-C or SIGTERM."""
+        lent = Lent()
+        try:
+            with self.retries.deciding():
+                self.tuner.fit()
+        finally:
+            asked = lent.take_back()
+        return asked and not int(os.environ.get("TUNE_DISABLE_SIGINT_HANDLER", "0"))
 
     def tidy(self) -> None:
         """Once everything has ended and is delivered: no checkpoint is needed any more."""

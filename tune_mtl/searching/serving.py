@@ -48,7 +48,7 @@ def serve(
     served = uri.startswith(("http://", "https://"))
     if not served:
         _check_port(host, port)
-    reachable(uri)
+    reachable(uri, writing=True)
     of = client(uri)
     pages, left = _pages(of, search, given_uri)
     if served:

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from tune_mtl.core.errors import UserError
 from tune_mtl.core.home import home
 from tune_mtl.core.secrets import without_secrets
+from tune_mtl.tracking.sqlite_file import check_sqlite
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
@@ -63,18 +64,18 @@ def artifact_root(uri: str) -> str | None:
     return None if uri.startswith(("http://", "https://")) else (home() / "artifacts").as_uri()
 
 
-def reachable(uri: str) -> None:
+def reachable(uri: str, *, writing: bool = False) -> None:
     """Refuse a tracking store that cannot be, or does not answer, in seconds and before anything starts.
+
+    Args:
+        uri: Of the store.
+        writing: Whether something is to be recorded there; a file that can only be read is enough for reports.
 
     Raises:
         UserError: in a line without what may be a password.
     """
     if uri.startswith("sqlite:///"):
-        folder = Path(uri.removeprefix("sqlite:///")).parent
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UserError(f"tracking store {uri} cannot be made: {error.strerror}.") from None
+        check_sqlite(Path(uri.removeprefix("sqlite:///")), writing=writing)
         return
     parts, shown = urlsplit(uri), without_secrets(uri)
     kind = parts.scheme.partition("+")[0]

@@ -180,7 +180,9 @@ class RunFolder:
         try:
             held = [name for name in (CONFIG, CHECKPOINT, BEST, RESULT) if (self.path / name).exists()]
         except OSError as error:
-            raise UserError(f"--out {self.path} cannot be used: {error.strerror}.") from None
+            raise UserError(
+                f"--out {self.path} cannot be used: {error.strerror}. Give a folder you may write."
+            ) from None
         if held and not resume:
             raise UserError(
                 f"{self.path} already holds a run ({', '.join(held)}): add --resume to go on, or choose another --out."
@@ -204,7 +206,9 @@ class RunFolder:
             self.path.mkdir(parents=True, exist_ok=True)
             descriptor = os.open(self.path, os.O_RDONLY)
         except OSError as error:
-            raise UserError(f"--out {self.path} cannot be used: {error.strerror}.") from None
+            raise UserError(
+                f"--out {self.path} cannot be used: {error.strerror}. Give a folder you may write."
+            ) from None
         try:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
