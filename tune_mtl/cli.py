@@ -11,6 +11,7 @@ from tune_mtl.commands import export, ready, results, search, train
 from tune_mtl.core.errors import UserError
 from tune_mtl.core.secrets import without_secrets
 from tune_mtl.core.stopping import Interrupted, exit_code
+from tune_mtl.tracking.sqlite_file import trouble_with_file
 
 
 class _Commands(typer.core.TyperGroup):
@@ -61,6 +62,11 @@ def main() -> NoReturn:
         code = _fail(" ".join(message.split()))
     except (typer.Abort, KeyboardInterrupt):
         code = exit_code()
+    except Exception as error:
+        trouble = trouble_with_file(error)
+        if trouble is None:
+            raise
+        code = _fail(trouble)
     sys.exit(code if isinstance(code, int) else 0)
 
 

@@ -254,7 +254,7 @@ def test_a_plan_shows_values_seeds_batches_and_protocol(small, monkeypatch, caps
     assert "groups: 3" in shown
     assert "Seeds 0, 1, 2; batch size 2, 8 in evaluation." in shown
     assert "Protocol paper: all of train is trained on, selected on the official test split" in shown
-    assert "extrapolated from a few small mini-batches" in shown
+    assert "extrapolated from a few small mini-batches: sus was timed on mini-batches of" in shown
 
 
 def test_the_missing_test_data_of_ones_own_problem_are_said_first(monkeypatch):

@@ -2,10 +2,12 @@
 
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pytest
 import skimage
 from PIL import Image
+from scipy.io import loadmat
 
 from tests.prepare import makers
 from tests.prepare.test_prepare import prepared
@@ -53,7 +55,14 @@ def photograph(shape: tuple[int, int]) -> np.ndarray:
     return (np.asarray(image) > 100).astype(np.uint8)
 
 
-PATTERNS = pytest.mark.parametrize("pattern", [diagonal, checkerboard, photograph])
+def stripes(shape: tuple[int, int]) -> np.ndarray:
+    y, x = np.mgrid[: shape[0], : shape[1]]
+    return ((2 * y + x) // 4 % 2).astype(np.uint8)
+
+
+PATTERNS = pytest.mark.parametrize("pattern", [diagonal, checkerboard, stripes, photograph])
+SHAPES = pytest.mark.parametrize("shape", [(128, 256), (61, 97), (11, 19), (47, 20)])
+"""Of the source: shrunk by whole numbers, by odd ones, enlarged, shrunk in height and enlarged in width."""
 
 
 def as_colour(pattern: np.ndarray) -> np.ndarray:
@@ -76,8 +85,9 @@ def test_nearest_takes_the_pixel_under_the_centre(source, wanted):
 
 
 @PATTERNS
-def test_cityscapes_labels_stay_where_the_image_is(tmp_path, pattern):
-    source, shape, size = makers.write_cityscapes(tmp_path / "source", 2, 1), (128, 256), (16, 32)
+@SHAPES
+def test_cityscapes_labels_stay_where_the_image_is(tmp_path, pattern, shape):
+    source, size = makers.write_cityscapes(tmp_path / "source", 2, 1), (16, 32)
     shown = pattern(shape)
     for path in (source / "leftImg8bit").glob("*/*/*.png"):
         Image.fromarray(as_colour(shown)).save(path)
@@ -93,8 +103,9 @@ def test_cityscapes_labels_stay_where_the_image_is(tmp_path, pattern):
 
 
 @PATTERNS
-def test_nyuv2_maps_stay_where_the_image_is(tmp_path, pattern):
-    source, shape, size = makers.write_nyuv2_npy(tmp_path / "source", 1, 1), (60, 100), (16, 32)
+@SHAPES
+def test_nyuv2_maps_stay_where_the_image_is(tmp_path, pattern, shape):
+    source, size = makers.write_nyuv2_npy(tmp_path / "source", 1, 1), (16, 32)
     shown = pattern(shape)
     normal = np.where(shown[..., None] > 0, [1.0, 0.0, 0.0], [0.0, 0.0, -1.0])
     normal[:6] = 0.0
@@ -113,11 +124,29 @@ def test_nyuv2_maps_stay_where_the_image_is(tmp_path, pattern):
     assert np.abs(arrays["images"] - triangle(as_colour(shown).astype(float), size).transpose(2, 0, 1)).max() <= 1.0
 
 
+@pytest.mark.parametrize("shape", [(48, 64), (37, 53), (9, 14)])
+def test_all_parts_of_an_official_scene_are_the_same_pixels(tmp_path, shape):
+    source = makers.write_nyuv2_official(tmp_path / "source", 2, shape=shape, normals=True)
+    arrays = prepared("nyuv2", source, tmp_path / "out", size="16x32").arrays("train")
+    number = int(loadmat(source / "splits.mat")["trainNdxs"].flat[0])
+    with h5py.File(source / "nyu_depth_v2_labeled.mat") as file:
+        image, ids, depth = (file[name][number - 1].T for name in ("images", "labels", "depths"))
+    pixels = np.asarray(Image.open(source / "normals" / f"{number:04d}.png"))
+    ids, depth, normals = (centred(values, (16, 32)) for values in (ids.astype(int), depth, pixels / 127.5 - 1))
+    assert np.array_equal(arrays["labels"][0], np.where(ids == 0, 255, (ids - 1) % 40 % 13))
+    assert np.array_equal(arrays["depth"][0], depth.astype(np.float16))
+    normals /= np.linalg.norm(normals, axis=2, keepdims=True)
+    assert np.abs(arrays["normals"][0] - normals.transpose(2, 0, 1)).max() < 1e-3
+    assert np.abs(arrays["images"][0] - triangle(image.astype(float), (16, 32)).transpose(2, 0, 1)).max() <= 1.0
+
+
+@pytest.mark.parametrize("size", ["64x64", "40x72"])
 @pytest.mark.parametrize("name", ["astronaut.png", "coffee.png", "chelsea.png", "rocket.jpg"])
-def test_photographs_are_within_a_grey_level_of_a_reference(tmp_path, name):
+def test_photographs_are_within_a_grey_level_of_a_reference(tmp_path, name, size):
     source = makers.write_celeba(tmp_path / "source", 4)
     image = Image.open(PHOTOGRAPHS / name).convert("RGB")
     image.save(tmp_path / "first.png")
     (tmp_path / "first.png").rename(source / "img_align_celeba" / "000001.jpg")  # told by content, not by name
-    got = prepared("celeba", source, tmp_path / "out").arrays("train")["images"][0]
-    assert np.abs(got - triangle(np.asarray(image).astype(float), (64, 64)).transpose(2, 0, 1)).max() <= 1.0
+    got = prepared("celeba", source, tmp_path / "out", size=size).arrays("train")["images"][0]
+    expected = triangle(np.asarray(image).astype(float), tuple(map(int, size.split("x"))))
+    assert np.abs(got - expected.transpose(2, 0, 1)).max() <= 1.0

@@ -51,7 +51,7 @@ def test_every_strategy_trains_an_epoch(name):
     problem = load_problem(name)
     assert str(problem.judged_by) == "val/loss:min"
     for strategy in registry:
-        config = {"strategy": strategy, "lr": 1e-4, "epochs": 1, "batch_size": BATCHES[name], "eval_batch_size": 4}
+        config = {"strategy": strategy, "lr": 1e-4, "epochs": 1, "batch_size": BATCHES[name], "eval_batch_size": 3}
         if strategy == "jd_nashmtl" and name == "celeba":
             config["jd_nashmtl_optim_niter"] = 1
         result = train(problem, config | {"evaluate_every": 1, "threads": 1, "model_channels": 4})

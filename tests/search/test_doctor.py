@@ -20,9 +20,10 @@ from tests.search.nodes import Nodes, free_port
 from tests.toys import toy_problem
 from tune_mtl import UserError
 from tune_mtl.cli import main
+from tune_mtl.experiment.planning.settings import Settings
 from tune_mtl.experiment.search import plan_search
+from tune_mtl.preflight import doctor, probe
 from tune_mtl.preflight import nodes as asking
-from tune_mtl.preflight import probe
 from tune_mtl.preflight import requirements as needs
 from tune_mtl.preflight.checks import DRIVER, Check
 from tune_mtl.preflight.doctor import _no_ray, examine, require_healthy
@@ -213,6 +214,21 @@ def test_without_ray_the_driver_still_looks_at_its_data(place, tmp_path):
     quick = failures(check_driver(replace(case, thorough=False)))
     assert quick == {}
     assert "cannot be read" in needs.sizes(case.sets[0])[0].what
+
+
+@pytest.mark.parametrize(
+    ("wanted", "flags"), [((1, 1), "--gpus"), ((64, 0), "--cpus"), ((64, 1), "--cpus"), ((2, 0), "")]
+)
+def test_what_this_machine_does_not_have_is_refused_and_not_waited_for(monkeypatch, wanted, flags):
+    monkeypatch.setattr(doctor, "alive", lambda: [{"Resources": {"CPU": 2.0}}])
+    settings = Settings(problem="toy", name="one", cpus_per_trial=wanted[0], gpus_per_trial=wanted[1])
+    for here, state in ((True, "failure"), (False, "warning")):
+        monkeypatch.setattr(doctor, "started_here", lambda here=here: here)
+        found = doctor._room(settings)
+        assert [check.state for check in found] == ([state] if flags else [])
+        if flags and here:
+            assert "this machine has 2 CPUs and 0 GPUs" in found[0].what
+            assert f"give less to {flags}-per-trial" in found[0].way_out
 
 
 def test_a_wrong_token_is_told_from_a_cluster_that_is_not_there():

@@ -6,8 +6,9 @@ import pytest
 from ray.air.execution._internal.actor_manager import RayActorManager
 from ray.exceptions import ActorDiedError, ObjectLostError, OutOfMemoryError, RayActorError
 from ray.tune.experiment import Trial
-from tune_mtl.searching import retries
-from tune_mtl.searching.retries import LOST_WORKERS, RETRIES, OutOfMemory, Retries
+
+from tune_mtl.ray_tune import retries
+from tune_mtl.ray_tune.retries import LOST_WORKERS, RETRIES, OutOfMemory, Retries
 
 GUARD = OutOfMemoryError("1 worker(s) were killed: it was 14.68GB used / 23.54GB limit (0.62)\nmuch more\nto read")
 

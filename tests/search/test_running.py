@@ -6,9 +6,10 @@ from types import SimpleNamespace
 from unittest.mock import MagicMock
 
 import pytest
-from tune_mtl.searching import running
-from tune_mtl.searching.retries import Retries
-from tune_mtl.searching.running import Trials
+
+from tune_mtl.ray_tune import trials as running
+from tune_mtl.ray_tune.retries import Retries
+from tune_mtl.ray_tune.trials import Trials
 
 
 def fit(*, stopped: bool) -> None:

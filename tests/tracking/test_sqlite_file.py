@@ -5,8 +5,11 @@ import sqlite3
 from contextlib import closing
 
 import pytest
+from sqlalchemy.exc import DatabaseError
 
+from tune_mtl.cli import main
 from tune_mtl.core.errors import UserError
+from tune_mtl.experiment import manage
 from tune_mtl.tracking.store import reachable
 
 
@@ -60,3 +63,24 @@ def test_a_database_that_another_process_writes_is_waited_for_elsewhere(tmp_path
     with closing(sqlite3.connect(made, isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
         reachable(f"sqlite:///{made}", writing=True)
+
+
+def listing(monkeypatch, tmp_path, error):
+    def read(_):
+        raise error
+
+    monkeypatch.setattr(manage, "all_searches", read)
+    monkeypatch.setattr(manage, "client", lambda _: None)
+    monkeypatch.setattr("sys.argv", ["tune-mtl", "list", "--tracking-uri", f"sqlite:///{tmp_path}/mlflow.db"])
+    main()
+
+
+def test_damage_that_is_met_later_is_a_line_and_other_errors_are_not_hidden(tmp_path, monkeypatch, capsys):
+    damaged = sqlite3.DatabaseError("database disk image is malformed")
+    with pytest.raises(SystemExit) as ended:
+        listing(monkeypatch, tmp_path, DatabaseError("SELECT 1", {}, damaged))
+    assert ended.value.code == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("error: the tracking store cannot be used: database disk image is malformed. See the disk")
+    with pytest.raises(DatabaseError, match="no such column"):
+        listing(monkeypatch, tmp_path, DatabaseError("SELECT 1", {}, sqlite3.OperationalError("no such column")))

@@ -73,8 +73,8 @@ def search(
 
     from tune_mtl.terminal import searches as screen
 
-    if dry_run:
-        from tune_mtl.experiment.search import plan_search
+    if dry_run:  # without Ray and MLflow, which take longer to load than the plan to make
+        from tune_mtl.experiment.planning.make import plan_search
 
         screen.show_plan(plan_search(problem, **given))
         return

@@ -1,7 +1,6 @@
 """A search: a space, a searcher, a scheduler, resources, tracking - put together on Ray Tune."""
 
 import logging
-import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -9,7 +8,6 @@ from typing import Any
 
 from tune_mtl.core.errors import UserError
 from tune_mtl.core.files import write_json
-from tune_mtl.core.options import build
 from tune_mtl.core.problem import Problem
 from tune_mtl.core.stopping import postponed, told_how_to_go_on
 from tune_mtl.experiment.confirm import confirm_search
@@ -18,15 +16,15 @@ from tune_mtl.experiment.growth import extended, next_round
 from tune_mtl.experiment.lock import alone_in
 from tune_mtl.experiment.manage import release_unbegun, saved_settings
 from tune_mtl.experiment.planning.cost import check_disk
-from tune_mtl.experiment.planning.paper import as_the_paper
-from tune_mtl.experiment.planning.plan import Plan, default_replicates
+from tune_mtl.experiment.planning.make import plan_search
+from tune_mtl.experiment.planning.plan import Plan
 from tune_mtl.experiment.planning.references import keep_references
 from tune_mtl.experiment.planning.settings import Settings
 from tune_mtl.experiment.problem_facts import problem_facts
 from tune_mtl.experiment.running import followers, workload
 from tune_mtl.experiment.search_result import SearchResult
 from tune_mtl.experiment.warm_start import learn_from
-from tune_mtl.experiment.winner_model import exports_by_default, keep_model
+from tune_mtl.experiment.winner_model import keep_model
 from tune_mtl.preflight.doctor import require_healthy
 from tune_mtl.problems.registry import load_problem
 from tune_mtl.ray_tune.admission import check_address
@@ -44,21 +42,6 @@ from tune_mtl.tracking.store import client, reachable
 logger = logging.getLogger(__name__)
 
 LOG = "search.log"
-
-
-def plan_search(problem: str | Problem, **options: Any) -> Plan:
-    """What :func:`search` would run with the same arguments."""
-    given = {key: value for key, value in options.items() if value is not None}
-    loaded = load_problem(problem, given.get("fixed"))
-    name = problem if isinstance(problem, str) else loaded.name
-    if given.get("space") == "paper":
-        loaded, given = as_the_paper(problem, loaded, given)
-    given.setdefault("replicates", default_replicates(loaded, given))
-    if given["replicates"] != 1:
-        given.setdefault("confirm", 1)
-    given.setdefault("export", exports_by_default())
-    given.setdefault("name", f"{loaded.name}-{time.strftime('%Y%m%d-%H%M%S')}")
-    return Plan.make(loaded, build(Settings, {"problem": name, **given}))
 
 
 def search(

@@ -1,7 +1,6 @@
 """The winner's run gets its MLflow model at the end of a search, without asking."""
 
 import logging
-import os
 from dataclasses import replace
 
 from tune_mtl.core.errors import UserError
@@ -10,14 +9,6 @@ from tune_mtl.exporting.run_model import model_of
 from tune_mtl.results.searches import best
 
 logger = logging.getLogger(__name__)
-
-SWITCH = "TUNE_MTL_EXPORT"
-"""Set to 0, no search exports its winner unless it is told to."""
-
-
-def exports_by_default() -> bool:
-    """Return whether a search that does not say otherwise exports its winner."""
-    return os.environ.get(SWITCH, "1") != "0"
 
 
 def keep_model(plan: Plan) -> None:

@@ -2,6 +2,7 @@
 
 import csv
 import zipfile
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,8 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from tune_mtl.core.errors import UserError
-from tune_mtl.prepare.images import decode_rgb
-from tune_mtl.prepare.source import Array, BadSample, Source, content, find, listed
+from tune_mtl.prepare.images import decode_photograph
+from tune_mtl.prepare.source import Array, BadSample, Source, content, find, is_number, listed
 
 SIZE = (64, 64)
 _SPLITS = {0: "train", 1: "val", 2: "test"}
@@ -46,7 +47,7 @@ def open_celeba(folder: Path, size: tuple[int, int] = SIZE) -> Source:
 
     def read(face: Face) -> Mapping[str, Array]:
         bits = np.packbits(np.array(face.attributes) > 0)
-        return {"images": decode_rgb(store.read(face.file), store.where(face.file), size), "attributes": bits}
+        return {"images": decode_photograph(store.read(face.file), store.where(face.file), size), "attributes": bits}
 
     return Source(
         name="celeba",
@@ -76,18 +77,28 @@ def read_attributes(path: Path) -> tuple[list[str], dict[str, tuple[int, ...]]]:
     if path.suffix == ".csv":
         names, body = lines[0][1:], lines[1:]
     else:
-        if len(lines) < 2 or len(lines[0]) != 1 or not lines[0][0].isdigit():
+        if len(lines) < 2 or len(lines[0]) != 1 or not is_number(lines[0][0]):
             raise UserError(f"{path} must begin with the number of images and a line of attribute names.")
         names, body = lines[1], lines[2:]
         if len(body) != int(lines[0][0]):
             raise UserError(f"{path} says {lines[0][0]} images, but lists {len(body)}.")
+    twice = [name for name, times in Counter(names).items() if times > 1]
+    if twice:
+        raise UserError(f"{path} names attribute '{twice[0]}' twice: each has a name of its own.")
     rows: dict[str, tuple[int, ...]] = {}
+    absent: tuple[str, str] | None = None
     for words in body:
-        file, *values = words
+        file, *values = _key(words[0]), *words[1:]
         if len(values) != len(names) or any(value not in ("-1", "1", "0") for value in values):
             raise UserError(f"{path}: the line of '{file}' must have {len(names)} values of -1 or 1.")
         if file in rows:
             raise UserError(f"{path} lists '{file}' twice: each image has one line.")
+        for no in {"-1", "0"} & set(values):
+            absent = absent or (no, file)
+            if no != absent[0]:
+                raise UserError(
+                    f"{path} has {absent[0]} for '{absent[1]}' and {no} for '{file}': absent is -1 or 0, not both."
+                )
         rows[file] = tuple(1 if value == "1" else -1 for value in values)
     return names, rows
 
@@ -103,17 +114,24 @@ def read_partition(path: Path) -> dict[str, int]:
     for words in lines[1:] if path.suffix == ".csv" else lines:
         if len(words) != 2 or words[1] not in ("0", "1", "2"):
             raise UserError(f"{path}: '{' '.join(words)}' must be a file and 0, 1 or 2.")
-        if words[0] in found:
-            raise UserError(f"{path} lists '{words[0]}' twice: each image has one line.")
-        found[words[0]] = int(words[1])
+        file = _key(words[0])
+        if file in found:
+            raise UserError(f"{path} lists '{file}' twice: each image has one line.")
+        found[file] = int(words[1])
     return found
+
+
+def _key(name: str) -> str:
+    """Return a file's name with its ending in small letters: some tools write ``.JPG``."""
+    stem, dot, ending = name.rpartition(".")
+    return f"{stem}{dot}{ending.lower()}"
 
 
 def _lines(path: Path) -> list[list[str]]:
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             rows = csv.reader(file) if path.suffix == ".csv" else (line.split() for line in file)
-            lines = [[word.strip() for word in row] for row in rows if row]
+            lines = [[word.strip() for word in row] for row in rows if any(row)]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise UserError(f"{path} cannot be read: {error}.") from None
     if not lines:
@@ -137,15 +155,20 @@ class _Folder:
     def __init__(self, path: Path) -> None:
         nested = path / path.name
         self.path = nested if nested.is_dir() else path
+        self._files: dict[str, str] = {}
+        for name in (path.name for path in listed(self.path) if path.suffix.lower() in (".jpg", ".png")):
+            if _key(name) in self._files:
+                raise UserError(f"{self.path} holds '{name}' twice: as {self._files[_key(name)]}, too.")
+            self._files[_key(name)] = name
 
     def names(self) -> set[str]:
-        return {path.name for path in listed(self.path) if path.suffix.lower() in (".jpg", ".png")}
+        return set(self._files)
 
     def where(self, file: str) -> str:
-        return str(self.path / file)
+        return str(self.path / self._files[file])
 
     def read(self, file: str) -> bytes:
-        return content(self.path / file)
+        return content(self.where(file))
 
 
 class _Zip:
@@ -159,7 +182,7 @@ class _Zip:
             raise UserError(f"{path} cannot be read: {error}.") from None
         self._members: dict[str, str] = {}
         for member in self._archive.namelist():
-            name = Path(member).name
+            name = _key(Path(member).name)
             if name.startswith(".") or not name.lower().endswith((".jpg", ".png")):
                 continue
             if name in self._members:

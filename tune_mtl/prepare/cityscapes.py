@@ -51,17 +51,20 @@ def open_cityscapes(folder: Path, size: tuple[int, int] = SIZE) -> Source:
     """
     images = find(folder, ("leftImg8bit",), "images")
     labels = find(folder, ("gtFine",), "labels")
-    splits, without = {}, []
+    splits: dict[str, list[Frame]] = {}
+    without: list[str] = []
+    alone: list[str] = []
     for split in ("train", "val"):
         found = find(images, (split,), f"split '{split}'")
         frames = []
         for city in listed(found):
-            for path in listed(city, _IMAGE) if city.is_dir() else ():
-                other = labels / split / city.name / (path.name.removesuffix(_IMAGE) + _LABELS)
-                if other.exists():
-                    frames.append(Frame(str(path), str(other)))
+            shown, of_city = _by_frame(city, _IMAGE), _by_frame(labels / split / city.name, _LABELS)
+            for stem, path in shown.items():
+                if stem in of_city:
+                    frames.append(Frame(str(path), str(of_city.pop(stem))))
                 else:
                     without.append(str(path.relative_to(folder)))
+            alone += [str(path.relative_to(folder)) for path in of_city.values()]
         if not frames:
             raise UserError(f"{found} has no frames with labels: */*{_IMAGE} and {labels / split}/*/*{_LABELS}.")
         splits[split] = frames
@@ -77,7 +80,11 @@ def open_cityscapes(folder: Path, size: tuple[int, int] = SIZE) -> Source:
             "categories": table[nearest(ids, size)],
         }
 
-    warnings = (f"{len(without)} frames have no labels and are left out, the first {without[0]}.",) if without else ()
+    left_out = (
+        (without, "frames have no labels and are left out"),
+        (alone, "label maps have no image and are left out"),
+    )
+    warnings = tuple(f"{len(files)} {text}, the first {files[0]}." for files, text in left_out if files)
     return Source(
         name="cityscapes",
         splits=splits,
@@ -92,6 +99,11 @@ def open_cityscapes(folder: Path, size: tuple[int, int] = SIZE) -> Source:
         },
         warnings=warnings,
     )
+
+
+def _by_frame(city: Path, ending: str) -> dict[str, Path]:
+    """Return the files of a city's folder that have this ending, by the name of their frame."""
+    return {path.name[: -len(ending)]: path for path in listed(city, ending)} if city.is_dir() else {}
 
 
 def read_ids(path: str) -> Array:

@@ -4,15 +4,17 @@ import io
 
 import numpy as np
 import torch
-from PIL import Image, UnidentifiedImageError
+from PIL import Image, ImageOps, UnidentifiedImageError
 from torch import Tensor
 from torchvision.transforms.v2.functional import InterpolationMode, resize
 
 from tune_mtl.prepare.source import Array, BadSample
 
+_JPEG = b"\xff\xd8"
 _PNG = b"\x89PNG\r\n\x1a\n"
 _PNG_BIT_DEPTH = 24
 """Where a PNG says how many bits a channel has; Pillow reads 16 of them as 8 in colour images, and does not tell."""
+_OF_IMAGES = "images have 8 (which of the 16 are worth keeping, only you know)"
 
 
 def decode_rgb(content: bytes, where: str, size: tuple[int, int] | None = None) -> Array:
@@ -21,17 +23,19 @@ def decode_rgb(content: bytes, where: str, size: tuple[int, int] | None = None) 
     Raises:
         BadSample: if it cannot be decoded, or has 16 bits per channel.
     """
-    _check_bits(content, where, "images have 8 (which of the 16 are worth keeping, only you know)")
-    image = np.asarray(_decode(content, where, "RGB")).transpose(2, 0, 1)
-    return image if size is None else bilinear(torch.from_numpy(np.ascontiguousarray(image)), size).numpy()
+    _check_bits(content, where, _OF_IMAGES)
+    image = _planes(_decode(content, where))
+    return (image if size is None else bilinear(image, size)).numpy()
 
 
 def decode_labels(content: bytes, where: str) -> Array:
     """Return a grey or palette PNG as uint8 ``[height, width]``, as it is.
 
     Raises:
-        BadSample: if it cannot be decoded, has colours, or has 16 bits per pixel.
+        BadSample: if it cannot be decoded, is a JPEG, has colours, or has 16 bits per pixel.
     """
+    if content.startswith(_JPEG):
+        raise BadSample(f"{where} is a JPEG, which blurs label ids: labels are PNGs")
     _check_bits(content, where, "label ids have 8 (instanceIds have 16: are these instances?)")
     image = _decode(content, where)
     if image.mode == "P" and _is_grey(image):  # as tools that make files smaller write them: ids are the grey levels
@@ -39,6 +43,35 @@ def decode_labels(content: bytes, where: str) -> Array:
     if image.mode not in ("L", "P"):
         raise BadSample(f"{where} is an image of mode {image.mode}, but labels are one grey channel of ids")
     return np.asarray(image)
+
+
+def decode_photograph(content: bytes, where: str, size: tuple[int, int]) -> Array:
+    """Return what :func:`decode_rgb` does, turned as its EXIF data say: as people see it.
+
+    Raises:
+        BadSample: as :func:`decode_rgb`.
+    """
+    _check_bits(content, where, _OF_IMAGES)
+    turned = ImageOps.exif_transpose(_decode(content, where))
+    return bilinear(_planes(turned), size).numpy()
+
+
+def decode_vectors(content: bytes, where: str) -> Array:
+    """Return an image that holds three numbers for each pixel, as uint8 ``[3, height, width]``.
+
+    Raises:
+        BadSample: if it cannot be decoded, has no colours, or has 16 bits per channel.
+    """
+    _check_bits(content, where, _OF_IMAGES)
+    image = _decode(content, where)
+    if image.mode not in ("RGB", "RGBA", "P"):
+        raise BadSample(f"{where} is an image of mode {image.mode}, but vectors need the three channels of RGB")
+    return _planes(image).numpy()
+
+
+def _planes(image: Image.Image) -> Tensor:
+    rgb = np.asarray(image if image.mode == "RGB" else image.convert("RGB"))
+    return torch.from_numpy(np.ascontiguousarray(rgb.transpose(2, 0, 1)))
 
 
 def _is_grey(image: Image.Image) -> bool:
@@ -51,8 +84,8 @@ def _check_bits(content: bytes, where: str, rule: str) -> None:
         raise BadSample(f"{where} is a PNG of 16 bits per channel, but {rule}")
 
 
-def _decode(content: bytes, where: str, mode: str | None = None) -> Image.Image:
-    """Return the whole image, in ``mode`` (None: its own)."""
+def _decode(content: bytes, where: str) -> Image.Image:
+    """Return the whole image, in its own mode."""
     if not content:
         raise BadSample(f"{where} is empty")
     try:
@@ -62,7 +95,7 @@ def _decode(content: bytes, where: str, mode: str | None = None) -> Image.Image:
         unknown = isinstance(error, UnidentifiedImageError)
         reason = "it is neither a JPEG nor a PNG" if unknown else str(error)
         raise BadSample(f"{where} cannot be decoded: {reason}") from None
-    return image if mode is None or image.mode == mode else image.convert(mode)
+    return image
 
 
 def bilinear(image: Tensor, size: tuple[int, int]) -> Tensor:

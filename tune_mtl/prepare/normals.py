@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 
 from tune_mtl.core.errors import UserError
-from tune_mtl.prepare.images import decode_rgb, unit
-from tune_mtl.prepare.source import Array, content, listed
+from tune_mtl.prepare.images import decode_vectors, unit
+from tune_mtl.prepare.source import Array, content, is_number, listed
 
 _FOCAL, _CENTRE = (518.8579, 519.4696), (325.5824, 253.7362)
 """Of the camera, for 640x480 pixels: where normals are computed from depth."""
@@ -49,7 +49,7 @@ def normal_files(folder: Path, splits: Mapping[str, Sequence[int]]) -> dict[int,
 def _numbered(folder: Path) -> dict[int, Path]:
     files: dict[int, Path] = {}
     for path in listed(folder, ".png"):
-        if path.stem.isdigit():
+        if is_number(path.stem):
             if int(path.stem) in files:
                 raise UserError(
                     f"{folder} has two normals of number {int(path.stem)}: {files[int(path.stem)]}, {path}."
@@ -64,9 +64,9 @@ def read_normals(path: Path) -> Array:
     Unknown is black, or grey: a vector of zeros, encoded.
 
     Raises:
-        BadSample: if it cannot be decoded.
+        BadSample: if it cannot be decoded, or is no image in colours.
     """
-    pixels = decode_rgb(content(path), str(path))
+    pixels = decode_vectors(content(path), str(path))
     vectors = pixels.astype(np.float32) / 127.5 - 1.0
     known = pixels.any(axis=0) & (np.linalg.norm(vectors, axis=0) >= _SHORTEST)
     return unit(np.where(known, vectors, 0.0))

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy.io import loadmat
 
 from tune_mtl.core.errors import UserError
 from tune_mtl.prepare.images import bilinear, nearest, unit
+from tune_mtl.prepare.matlab import read_mat, whole_numbers
 from tune_mtl.prepare.normals import normal_files, normals_from_depth, read_normals
-from tune_mtl.prepare.source import Array, BadSample, Source, check_same_size, find, listed
+from tune_mtl.prepare.source import Array, BadSample, Source, check_same_size, find, is_number, listed
 
 SIZE = (288, 384)
 CLASSES = 13
@@ -22,6 +22,8 @@ UNLABELLED = 255
 OFFICIAL = "nyu_depth_v2_labeled.mat"
 _FARTHEST = 100.0
 """Metres: ten times as far as the camera sees."""
+_OFF = 0.1
+"""How far a vector's length may be from 1."""
 _NPY_SPLITS = {"train": "train", "test": "val"}
 """Ours, and the folder that holds it: the pre-processed layout calls the official test split `val`."""
 
@@ -113,6 +115,11 @@ def _as_prepared(scene: _Scene, size: tuple[int, int]) -> dict[str, Array]:
         raise BadSample(f"{of_depth} has a depth of {depth.max():g}, but depth is in metres: are these millimetres?")
     if not np.isfinite(normals).all():
         raise BadSample(f"{of_normals} has a normal that is no number")
+    if _encoded(normals):
+        raise BadSample(
+            f"{of_normals} has normals without a negative number and not of length 1, but they are vectors:"
+            " are these encoded as (n + 1) / 2?"
+        )
     return {
         "images": bilinear(torch.from_numpy(np.ascontiguousarray(image)), size).numpy(),
         "labels": nearest(np.where(labels < 0, UNLABELLED, labels).astype(np.uint8), size),
@@ -121,17 +128,23 @@ def _as_prepared(scene: _Scene, size: tuple[int, int]) -> dict[str, Array]:
     }
 
 
+def _encoded(normals: Array) -> bool:
+    """Return whether these look like an image of normals instead: no side faces back, and no vector has its length."""
+    lengths = np.linalg.norm(normals.astype(np.float32), axis=0)
+    return bool(normals.min() >= 0 and (np.abs(lengths[lengths > 0] - 1.0) > _OFF).any())
+
+
 # The pre-processed layout
 
 
 @dataclass(frozen=True)
 class _Numbered:
     folder: str
-    number: int
+    stem: str
 
     def file(self, part: str) -> str:
         """Return the path of ``image``, ``label``, ``depth`` or ``normal``."""
-        return str(Path(self.folder, part, f"{self.number}.npy"))
+        return str(Path(self.folder, part, f"{self.stem}.npy"))
 
 
 def _preprocessed(folder: Path, size: tuple[int, int]) -> Source:
@@ -146,9 +159,13 @@ def _preprocessed(folder: Path, size: tuple[int, int]) -> Source:
             if found != numbers["image"]:
                 other = min(found ^ numbers["image"])
                 raise UserError(f"{place}: image and {part} do not match, for one in '{other}.npy'.")
-        if not numbers["image"] or not all(stem.isdigit() for stem in numbers["image"]):
+        stems = sorted(numbers["image"])
+        if not stems or not all(map(is_number, stems)):
             raise UserError(f"{place / 'image'} must hold numbered files: 0.npy, 1.npy, ...")
-        splits[split] = [_Numbered(str(place), number) for number in sorted(map(int, numbers["image"]))]
+        twice = [number for number, times in Counter(map(int, stems)).items() if times > 1]
+        if twice:
+            raise UserError(f"{place / 'image'} has two files of number {twice[0]}: each scene has one.")
+        splits[split] = [_Numbered(str(place), stem) for stem in sorted(stems, key=int)]
 
     def read(item: _Numbered) -> Mapping[str, Array]:
         files = (item.file("image"), item.file("label"), item.file("depth"), item.file("normal"))
@@ -168,22 +185,22 @@ def _preprocessed(folder: Path, size: tuple[int, int]) -> Source:
 def _load(path: str) -> Array:
     try:
         array = np.asarray(np.load(path))
-    except (OSError, ValueError, EOFError) as error:
+    except Exception as error:  # damaged headers give errors of many kinds
         raise BadSample(f"{path} cannot be read: {error}") from None
-    if not np.issubdtype(array.dtype, np.number) or not array.size:
+    if array.dtype.kind not in "iuf" or not array.size:
         raise BadSample(f"{path} holds {array.dtype}{list(array.shape)}, but numbers were expected")
     return array
 
 
 def _bytes_of(image: Array, where: str) -> Array:
-    """Return an image of any type of number as uint8; values up to 1 are taken as [0, 1]."""
+    """Return an image of any type of number as uint8; fractions up to 1 are taken as [0, 1]."""
     if image.dtype == np.uint8:
         return image
     if not np.isfinite(image).all() or image.min() < 0 or image.max() > 255:
         raise BadSample(
             f"{where} has values from {image.min():g} to {image.max():g}, but images go from 0 to 1 or from 0 to 255"
         )
-    scale = 255.0 if image.max() <= 1.0 else 1.0
+    scale = 255.0 if image.dtype.kind == "f" and image.max() <= 1.0 else 1.0
     return np.rint(image * scale).astype(np.uint8)
 
 
@@ -207,23 +224,16 @@ def _official(folder: Path, size: tuple[int, int], normals: Path | None) -> Sour
     try:
         file = h5py.File(folder / OFFICIAL, "r")
         images, labels, depths = (file[name] for name in ("images", "labels", "depths"))
-    except (OSError, KeyError) as error:
+        shapes = [list(part.shape) for part in (images, labels, depths)]
+    except (OSError, KeyError, AttributeError) as error:  # the last: of a group, which has no shape
         raise UserError(f"{folder / OFFICIAL} cannot be read: {error}.") from None
+    if len(shapes[0]) != 4 or shapes[0][1] != 3 or any(other != shapes[0][:1] + shapes[0][2:] for other in shapes[1:]):
+        raise UserError(
+            f"{folder / OFFICIAL} has images of shape {shapes[0]}, labels of {shapes[1]} and depths of {shapes[2]}, but"
+            " they must be [n, 3, width, height] and twice [n, width, height], as in the official file."
+        )
     table = class_table(folder)
-    indices = _mat(find(folder, ("splits.mat",), "splits"))
-    splits = {}
-    for split, variable in (("train", "trainNdxs"), ("test", "testNdxs")):
-        if variable not in indices:
-            raise UserError(f"{folder / 'splits.mat'} has no variable '{variable}'.")
-        splits[split] = [int(number) for number in np.ravel(indices[variable])]
-        if not splits[split]:
-            raise UserError(f"{folder / 'splits.mat'} leaves split '{split}' empty: '{variable}' has no numbers.")
-        if min(splits[split]) < 1 or max(splits[split]) > len(images):
-            raise UserError(f"{folder / 'splits.mat'}: '{variable}' must number images from 1 to {len(images)}.")
-    numbers = [number for found in splits.values() for number in found]
-    twice = [number for number, times in Counter(numbers).items() if times > 1]
-    if twice:
-        raise UserError(f"{folder / 'splits.mat'} lists image {twice[0]} twice: each is in one split, once.")
+    splits = official_splits(folder, len(images))
     beside = folder / "normals"
     given = normals or (beside if beside.is_dir() else None)
     files = {} if given is None else normal_files(given, splits)
@@ -233,9 +243,13 @@ def _official(folder: Path, size: tuple[int, int], normals: Path | None) -> Sour
         where = f"{folder / OFFICIAL}, image {number}"
         with lock:  # HDF5 reads one thing at a time
             image, ids, depth = (np.asarray(part[number - 1]) for part in (images, labels, depths))
-        image, ids, depth = image.transpose(0, 2, 1), ids.T.astype(np.int64), depth.T.astype(np.float32)
-        if ids.max() >= len(table):
-            raise BadSample(f"{where} has label {ids.max()}, but the class mapping ends at {len(table) - 1}")
+        image, depth = _bytes_of(image.transpose(0, 2, 1), where), depth.T.astype(np.float32)
+        if ids.dtype.kind == "f" and (ids != np.rint(ids)).any():  # so are those that are no number
+            raise BadSample(f"{where} has labels that are no whole numbers")
+        ids = ids.T.astype(np.int64)
+        if ids.min() < 0 or ids.max() >= len(table):
+            wrong = ids.min() if ids.min() < 0 else ids.max()
+            raise BadSample(f"{where} has label {wrong}, but the class mapping goes from 0 to {len(table) - 1}")
         if not np.isfinite(depth).all():
             raise BadSample(f"{where} has a depth that is no number")
         surface = read_normals(files[number]) if files else normals_from_depth(depth)
@@ -245,6 +259,33 @@ def _official(folder: Path, size: tuple[int, int], normals: Path | None) -> Sour
 
     origin = f"from {given}" if files else "computed from depth: cross products of neighbouring points"
     return _source(splits, read, size, {"form": OFFICIAL, "normals": origin})
+
+
+def official_splits(folder: Path, count: int) -> dict[str, list[int]]:
+    """Return the numbers, from 1, of the images in each split, by ``splits.mat``.
+
+    Args:
+        folder: That holds it.
+        count: How many images there are.
+
+    Raises:
+        UserError: if it does not give each split numbers of its own.
+    """
+    path = find(folder, ("splits.mat",), "splits")
+    indices, splits = read_mat(path), {}
+    for split, variable in (("train", "trainNdxs"), ("test", "testNdxs")):
+        if variable not in indices:
+            raise UserError(f"{path} has no variable '{variable}'.")
+        numbers = whole_numbers(indices[variable])
+        if numbers is not None and not len(numbers):
+            raise UserError(f"{path} leaves split '{split}' empty: '{variable}' has no numbers.")
+        if numbers is None or numbers.min() < 1 or numbers.max() > count:
+            raise UserError(f"{path}: '{variable}' must number images from 1 to {count}.")
+        splits[split] = [int(number) for number in numbers]
+    twice = [number for number, times in Counter([*splits["train"], *splits["test"]]).items() if times > 1]
+    if twice:
+        raise UserError(f"{path} lists image {twice[0]} twice: each is in one split, once.")
+    return splits
 
 
 def class_table(folder: Path) -> Array:
@@ -263,13 +304,14 @@ def class_table(folder: Path) -> Array:
             raise UserError(f"{forty} maps to class {to40.max()}, but the 13-class mapping ends at {len(to13) - 1}.")
         to13 = to13[to40]
     if to13.min() < 0 or to13.max() > CLASSES:
-        raise UserError(f"the class mapping in {folder} must give 0 (none) to {CLASSES}, got {to13.max()}.")
+        wrong = to13.min() if to13.min() < 0 else to13.max()
+        raise UserError(f"the class mapping in {folder} must give 0 (none) to {CLASSES}, got {wrong}.")
     return to13 - 1
 
 
 def _mapping(path: Path) -> Array:
     """The one vector of whole numbers in a MATLAB file, also within a struct."""
-    for name, value in _mat(path).items():
+    for name, value in read_mat(path).items():
         if not name.startswith("__"):
             found = _vector(value)
             if found is not None:
@@ -287,13 +329,4 @@ def _vector(value: Any) -> Array | None:
         return None
     if array.dtype == object:
         return _vector(array.flat[0]) if array.size == 1 else None
-    if np.issubdtype(array.dtype, np.number) and array.size >= CLASSES:
-        return array.ravel().astype(np.int64)
-    return None
-
-
-def _mat(path: Path) -> dict[str, Any]:
-    try:
-        return dict(loadmat(path))
-    except (OSError, ValueError, TypeError, NotImplementedError) as error:  # the last: scipy, of MATLAB 7.3 files
-        raise UserError(f"{path} cannot be read: {error}.") from None
+    return whole_numbers(array) if array.size >= CLASSES else None

@@ -8,7 +8,7 @@ import json
 import mmap
 import os
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -127,21 +127,45 @@ class PreparedSet:
         """Memory maps by name.
 
         Raises:
-            UserError: if a file is missing or of another size than the manifest says.
+            UserError: if a file is missing or not as the manifest says, or arrays differ in length.
         """
         found = {}
         for name, info in self.manifest.splits[split].items():
             try:
                 array = np.load(self.folder / info.file, mmap_mode="r")
-            except (OSError, ValueError) as error:
+                held = array.dtype, list(array.shape)
+            except Exception as error:  # damaged headers give errors of many kinds
                 raise UserError(f"{self.folder / info.file} cannot be read ({error}): prepare the set again.") from None
             if array.shape != info.shape or str(array.dtype) != info.dtype:
                 raise UserError(
-                    f"{self.folder / info.file} holds {array.dtype}{list(array.shape)}, but the manifest says"
+                    f"{self.folder / info.file} holds {held[0]}{held[1]}, but the manifest says"
                     f" {info.dtype}{list(info.shape)}: prepare the set again."
                 )
             found[name] = array
+        if len({len(array) for array in found.values()}) > 1:
+            raise self.damaged(f"the arrays of split '{split}' differ in length")
         return found
+
+    def require(self, splits: Iterable[str], arrays: Iterable[str], notes: Iterable[str]) -> None:
+        """Refuse a set that lacks any of these; all files are opened.
+
+        Raises:
+            UserError: naming the first that is missing, or wrong.
+        """
+        for split in splits:
+            if split not in self.manifest.splits:
+                raise self.damaged(f"it has no split '{split}'")
+            there = self.arrays(split)
+            for name in arrays:
+                if name not in there:
+                    raise self.damaged(f"split '{split}' has no array '{name}'")
+        for note in notes:
+            if not isinstance(self.manifest.notes, Mapping) or note not in self.manifest.notes:
+                raise self.damaged(f"it has no note '{note}'")
+
+    def damaged(self, how: str) -> UserError:
+        """Return what to raise where the manifest says what cannot be."""
+        return UserError(f"{self.folder / MANIFEST} is damaged ({how}): prepare the set again.")
 
     def problems(self) -> list[str]:
         """What is wrong with its files, against their checksums; empty if nothing is."""

@@ -68,7 +68,7 @@ def listed(folder: Path, ending: str = "") -> list[Path]:
 
     Args:
         folder: Which one.
-        ending: Of the names that are wanted.
+        ending: Of the names that are wanted, in small or capital letters.
 
     Raises:
         UserError: if the folder cannot be read.
@@ -77,7 +77,12 @@ def listed(folder: Path, ending: str = "") -> list[Path]:
         names = sorted(entry.name for entry in os.scandir(folder))
     except OSError as error:
         raise UserError(f"{folder} cannot be read: {error.strerror}.") from None
-    return [folder / name for name in names if not name.startswith(".") and name.endswith(ending)]
+    return [folder / name for name in names if not name.startswith(".") and name.lower().endswith(ending.lower())]
+
+
+def is_number(text: str) -> bool:
+    """Return whether ``text`` is a whole number in digits 0 to 9."""
+    return text.isascii() and text.isdigit()
 
 
 def content(path: Path | str) -> bytes:

@@ -88,8 +88,8 @@ class _Writer:
             "arrays": _plain(self.source.arrays),
         }
         try:
-            if self.folder.exists() and _read(self.folder / _PLAN) != plan:
-                shutil.rmtree(self.folder)
+            if self.folder.exists() and not (_read(self.folder / _PLAN) == plan and self._whole()):
+                shutil.rmtree(self.folder) if self.folder.is_dir() else self.folder.unlink()
             if not self.folder.exists():
                 self._check_disk()
                 (self.folder / _DONE).mkdir(parents=True)
@@ -101,6 +101,20 @@ class _Writer:
                 (self.folder / _PLAN).write_text(json.dumps(plan))
         except OSError as error:
             raise UserError(f"{self.folder.parent} cannot be written: {error.strerror}. Give --out.") from None
+
+    def _whole(self) -> bool:
+        """Return whether every array of an earlier run is there in full: mapping a short one would fill it up."""
+        if not (self.folder / _DONE).is_dir():
+            return False
+        for split, items in self.source.splits.items():
+            for name, (shape, dtype) in self.source.arrays.items() if len(items) else ():
+                try:
+                    array = np.load(self._file(split, name), mmap_mode="r")
+                except (OSError, ValueError, EOFError):
+                    return False
+                if array.shape != (len(items), *shape) or array.dtype != dtype:
+                    return False
+        return True
 
     def _check_disk(self) -> None:
         samples = sum(len(items) for items in self.source.splits.values())
@@ -123,7 +137,7 @@ class _Writer:
         }
         chunks = list(_chunks(self.source))
         total = sum(len(chunk.items) for chunk in chunks)
-        due = [chunk for chunk in chunks if not (self.folder / _DONE / chunk.name).exists()]
+        due = [chunk for chunk in chunks if _read(self.folder / _DONE / chunk.name) is None]
         done = total - sum(len(chunk.items) for chunk in due)
         threads = torch.get_num_threads()
         torch.set_num_threads(1)
@@ -140,7 +154,8 @@ class _Writer:
                     pool.shutdown(wait=True, cancel_futures=True)
                     raise
         except BadSample as error:
-            raise UserError(f"{error}. Nothing was published; --skip-bad leaves such samples out.") from None
+            ending = "" if str(error).endswith(("?", ".")) else "."
+            raise UserError(f"{error}{ending} Nothing was published; --skip-bad leaves such samples out.") from None
         finally:
             torch.set_num_threads(threads)
 

@@ -37,6 +37,7 @@ class CelebA(PreparedProblem):
     """Each attribute is a task: binary cross-entropy, error and F1. The official partition has all three splits."""
 
     name = "celeba"
+    contents = (("train", "val", "test"), ("images", "attributes"), ("attributes",))
     paper_options: ClassVar[Mapping[str, Any]] = {}
     defaults: Mapping[str, Any] = {
         "epochs": 15,

@@ -25,6 +25,7 @@ class Cityscapes(PreparedProblem):
     """Each category is a task: binary cross-entropy over all pixels, IoU; pixel accuracy over all categories."""
 
     name = "cityscapes"
+    contents = (("train", "val"), ("images", "categories"), ("categories",))
     defaults: Mapping[str, Any] = {
         "epochs": 150,
         "batch_size": 24,

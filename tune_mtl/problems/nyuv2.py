@@ -52,6 +52,7 @@ class NYUv2(PreparedProblem):
     """
 
     name = "nyuv2"
+    contents = (("train", "test"), ("images", "labels", "depth", "normals"), ())
     own_options: ClassVar[tuple[str, ...]] = ("protocol", "normals_encoding")
     defaults: Mapping[str, Any] = {
         "epochs": 500,

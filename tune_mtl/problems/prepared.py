@@ -25,6 +25,8 @@ class PreparedProblem(Problem):
         data: The folder of prepared sets; default: ``TUNE_MTL_DATA``, else ``data`` here.
     """
 
+    contents: ClassVar[tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]]
+    """Splits in their order, arrays of each, and notes that the prepared set has."""
     objective = Objective("val/loss", "min")
     own_options: ClassVar[tuple[str, ...]] = ("protocol",)
     paper_options: ClassVar[Mapping[str, Any]] = {"protocol": "paper"}
@@ -34,14 +36,13 @@ class PreparedProblem(Problem):
             raise UserError(f"protocol={protocol!r} must be holdout or paper.")
         self.protocol = protocol
         self.prepared = open_prepared(self.name, data)
-        for split in self.prepared.manifest.splits:  # what is missing is said now, not when it is due after training
-            self.prepared.arrays(split)
+        self.prepared.require(*self.contents)  # what is missing is said now, not when it is due after training
         super().__init__(**parts)
 
     @property
     def protocol_text(self) -> str:
         """What the protocol means for this set, in a few words."""
-        splits = list(self.prepared.manifest.splits)
+        splits = self.contents[0]
         if len(splits) == 3:
             return "official: selected on the official val, tested on the official test split"
         train, other = splits
@@ -60,7 +61,7 @@ class PreparedProblem(Problem):
 
     def _rows(self, split: str) -> "tuple[str, np.ndarray[Any, np.dtype[np.int64]] | None] | None":
         """The official split and the rows of it."""
-        splits = list(self.prepared.manifest.splits)
+        splits = self.contents[0]
         if len(splits) == 3:
             return split, None
         train, other = splits

@@ -6,6 +6,7 @@ import pickle
 import warnings
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,7 @@ class FairSearcher(Searcher):
         self._tasks, self._counts = tasks, counts
         self._issued = 0
         self._live: dict[str, tuple[Tuning, optuna.Trial]] = {}
+        self._reported: dict[str, int] = {}
         self.turns, self.seeds = list(turns), dict(seeds)
         self._algorithm, self._seed, self._balanced = algorithm, seed, balanced
         self.replay = Replay()
@@ -197,7 +199,7 @@ class FairSearcher(Searcher):
     def on_trial_result(self, trial_id: str, result: dict[str, Any]) -> None:
         """Intermediate values: the best so far."""
         if trial_id in self._live:
-            self._report(self._live[trial_id][1], result)
+            self._report(trial_id, self._live[trial_id][1], result)
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
         """The final word, once."""
@@ -211,19 +213,22 @@ class FairSearcher(Searcher):
             trial.report(math.nan, self._step(result) + 1)
             study.tell(trial, state=TrialState.PRUNED)
         else:
-            self._report(trial, result)
+            self._report(trial_id, trial, result)
             if result.get(OUTCOME) == Outcome.COMPLETED:
                 study.tell(trial, result["best"])
             else:
                 study.tell(trial, state=TrialState.PRUNED)
+        self._reported.pop(trial_id, None)
 
-    def _report(self, trial: optuna.Trial, result: Mapping[str, Any]) -> None:
+    def _report(self, trial_id: str, trial: optuna.Trial, result: Mapping[str, Any]) -> None:
+        """Tell Optuna how good a trial is so far; what a resumed trial reports again is known already."""
         value = result.get("best")
         if value is None or self._counts not in result:
             return
         step = self._step(result)
-        if step not in trial.study._storage.get_trial(trial._trial_id).intermediate_values:
+        if step > self._reported.get(trial_id, -1):
             trial.report(float(value), step)
+            self._reported[trial_id] = step
 
     def _step(self, result: Mapping[str, Any]) -> int:
         """How far a trial is, for Optuna: whole numbers, so of seconds the thousandths."""
@@ -263,8 +268,14 @@ def common_draw(seed: int, replicate: int, dimension: str, index: int, strata: i
     """
     if strata is None:
         return float(np.random.default_rng(derive(seed, "draw", replicate, dimension, index)).random())
+    return _stratified_draws(seed, replicate, dimension, strata)[index]
+
+
+@lru_cache(maxsize=4096)
+def _stratified_draws(seed: int, replicate: int, dimension: str, strata: int) -> tuple[float, ...]:
+    """Return as many shares as there are ``strata``, one in each of as many equal parts, in random order."""
     random = np.random.default_rng(derive(seed, "draws", replicate, dimension))
-    return float((random.permutation(strata)[index] + random.random(strata)[index]) / strata)
+    return tuple(((random.permutation(strata) + random.random(strata)) / strata).tolist())
 
 
 def make_sampler(algorithm: str, seed: int, startup: int | None) -> BaseSampler:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def show_plan(plan: "Plan") -> None:
-    """What a search would run, with its cost extrapolated from a few mini-batches of each strategy."""
+    """What a search would run, with its cost extrapolated from a few mini-batches."""
     from tune_mtl.experiment.planning.cost import measure
 
     settings, measured = plan.settings, measure(plan, timed=True)
@@ -42,7 +42,7 @@ def show_plan(plan: "Plan") -> None:
         f"At most about {_duration(seconds)} with {at_once} at once on machines like this one"
         f" ({_duration(measured.seconds_per_trial)} for the slowest trial{stopped}),"
         f" {measured.disk / 2**20:.0f} MiB on disk in {plan.storage}.\n"
-        "Times are extrapolated from a few small mini-batches of each strategy: take them as orders of magnitude.\n"
+        f"{measured.how}\n"
         f"{_after(plan)}Nothing was started.",
         soft_wrap=True,
     )

@@ -1,6 +1,7 @@
 """The SQLite file of a tracking store, looked at before MLflow is: what is wrong with it is known in milliseconds."""
 
 import os
+import re
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -8,6 +9,9 @@ from urllib.parse import quote
 
 from tune_mtl.core.errors import UserError
 
+_TROUBLE = re.compile(
+    r"\(sqlite3\.\w+\) ([^\n]*(?:malformed|not a database|readonly|is full|I/O error|unable to open)[^\n]*)"
+)
 _PATIENCE = 5.0
 """Seconds to wait for another process that has locked the file."""
 
@@ -36,6 +40,20 @@ def check_sqlite(path: Path, *, writing: bool) -> None:
             raise UserError(
                 f"tracking store sqlite:///{path} cannot be {done}: no permission to write {needed}. {_way_out()}"
             )
+
+
+def trouble_with_file(error: BaseException) -> str | None:
+    """Return what ``error`` says of the file of a store, in a line; None if it says nothing of the kind.
+
+    Damage that lies deep in a file, and a disk that has become full, are met when they are met.
+    """
+    found = _TROUBLE.search(str(error))
+    if found is None:
+        return None
+    return (
+        f"the tracking store cannot be used: {found[1]}. See the disk that it is on; a damaged file may be repaired:"
+        " sqlite3 mlflow.db '.recover' | sqlite3 repaired.db"
+    )
 
 
 def _unreadable(path: Path) -> str | None:

@@ -4,7 +4,6 @@ import shutil
 import statistics
 from collections import Counter
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,16 +13,14 @@ import torch
 from tune_mtl.core.errors import UserError
 from tune_mtl.core.nested import tensors
 from tune_mtl.core.seeds import isolated
-from tune_mtl.experiment.planning.pace import one_pass, take_pace, trial_seconds
+from tune_mtl.experiment.planning.pace import how_measured, take_paces, trial_seconds
 from tune_mtl.experiment.planning.plan import Plan
 from tune_mtl.strategies.info import count
 from tune_mtl.strategies.registry import strategy_info
 from tune_mtl.training.config import Config, resolve
-from tune_mtl.training.trainer import Diverged, Trainer
+from tune_mtl.training.trainer import Trainer
 
 _KEPT_CHECKPOINTS = 2
-_SMALL_BATCH = 2
-"""Samples, where only what is kept is weighed: it does not depend on them, and many tasks take their time."""
 
 
 @dataclass(frozen=True)
@@ -34,11 +31,13 @@ class Measured:
         disk: Bytes in all.
         seconds: Of the longest trial of each strategy, extrapolated from a few mini-batches; empty if not asked for.
         spent: Seconds of all trials, one after the other, likewise.
+        how: What was timed, in a sentence for people.
     """
 
     disk: int
     seconds: Mapping[str, float] = field(default_factory=dict)
     spent: float = 0.0
+    how: str = ""
 
     @property
     def seconds_per_trial(self) -> float:
@@ -46,12 +45,8 @@ class Measured:
         return max(self.seconds.values(), default=0.0)
 
 
-class _Enough(Exception):
-    """Enough mini-batches are done."""
-
-
 def check_disk(plan: Plan) -> None:
-    """Refuse a search whose checkpoints and weights would not fit; weighed after one mini-batch.
+    """Refuse a search whose checkpoints and weights would not fit; nothing is trained for that.
 
     Raises:
         UserError: with what is needed and what is free.
@@ -77,11 +72,11 @@ def measure(plan: Plan, *, timed: bool) -> Measured:
     threads = torch.get_num_threads()
     with isolated():
         kept, weights = _weigh(plan, largest(plan))
-        seconds, spent = _time(plan) if timed else ({}, 0.0)
+        seconds, spent, how = _time(plan) if timed else ({}, 0.0, "")
     torch.set_num_threads(threads)
     at_once = plan.settings.concurrency or plan.slots
     disk = at_once * _KEPT_CHECKPOINTS * (kept + weights) + plan.total * weights
-    return Measured(disk, seconds, spent)
+    return Measured(disk, seconds, spent, how)
 
 
 def demanding(plan: Plan) -> list[Config]:
@@ -111,7 +106,7 @@ def largest(plan: Plan) -> Config:
 def slowest(plan: Plan) -> str:
     """Return the strategy whose trials take longest."""
     with isolated():
-        seconds, _ = _time(plan)
+        seconds, *_ = _time(plan)
     return max(seconds, key=lambda strategy: seconds[strategy])
 
 
@@ -129,37 +124,36 @@ def _weigh(plan: Plan, config: Config) -> tuple[int, int]:
 
 
 def _weigh_one(plan: Plan, config: Config) -> tuple[int, int]:
-    def stop() -> None:
-        raise _Enough
-
-    small = min(_SMALL_BATCH, config.batch_size)
-    trainer = Trainer(plan.problem, config.model_copy(update={"batch_size": small}))
-    with suppress(_Enough, Diverged):
-        trainer.run_period(stop)
-    kept, weights = (_bytes(state) for state in (trainer.state_dict(), trainer.strategy.model.state_dict()))
+    """Weigh without a mini-batch: a step on gradients of zero leaves optimizers with all that they will remember."""
+    trainer = Trainer(plan.problem, config)
     trainer.close()
-    return kept, weights
+    for optimizer in trainer.strategy.optimizers:
+        for parameter in (p for group in optimizer.param_groups for p in group["params"]):
+            parameter.grad = torch.zeros_like(parameter)
+        optimizer.step()
+        optimizer.zero_grad()
+    return _bytes(trainer.state_dict()), _bytes(trainer.strategy.model.state_dict())
 
 
-def _time(plan: Plan) -> tuple[dict[str, float], float]:
-    """Return the seconds of the longest trial of each strategy, and of all trials together.
+def _time(plan: Plan) -> tuple[dict[str, float], float, str]:
+    """Return the seconds of the longest trial of each strategy, those of all trials together, and how that is known.
 
-    One config of each strategy is timed, with as few groups as any: what more groups take follows from their updates.
+    One config of each strategy is looked at, with as few groups as any: more groups take as many more passes.
     """
     problem = plan.problem
     of_strategy = {strategy: _of_each_count(plan, strategy) for strategy in plan.space.strategies}
-    paces = {strategy: take_pace(problem, configs[0]) for strategy, configs in of_strategy.items()}
-    each = one_pass(list(paces.values()), len(problem.tasks))
+    paces = take_paces(problem, {strategy: configs[0] for strategy, configs in of_strategy.items()})
     by_count = {
-        strategy: [trial_seconds(problem, config, paces[strategy], each) for config in configs]
+        strategy: [trial_seconds(problem, config, paces[strategy]) for config in configs]
         for strategy, configs in of_strategy.items()
     }
     longest = {strategy: max(seconds) for strategy, seconds in by_count.items()}
     mean = {strategy: statistics.fmean(seconds) for strategy, seconds in by_count.items()}
     turns = Counter(turn.strategy for turn in plan.turns)
-    return longest, sum(
+    spent = sum(
         trials * (max(mean.values()) if strategy is None else mean[strategy]) for strategy, trials in turns.items()
     )
+    return longest, spent, how_measured(paces)
 
 
 def _bytes(state: Any) -> int:

@@ -1,13 +1,15 @@
 """How long a trial takes, extrapolated from a few small mini-batches: a plan must come within seconds."""
 
-import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import torch
+from torch import Tensor
 
+from tune_mtl.core.data import Batch, Data
 from tune_mtl.core.errors import UserError
+from tune_mtl.core.nested import map_tensors, tensors
 from tune_mtl.core.problem import Problem
 from tune_mtl.strategies.info import count
 from tune_mtl.strategies.registry import strategy_info
@@ -16,83 +18,210 @@ from tune_mtl.training.trainer import Trainer
 
 _FEWEST_SAMPLES = 2
 """Of a mini-batch that is timed: one sample cannot be normalised over a batch."""
-_PATIENCE = 0.7
-"""Seconds of timing for each strategy: as soon as they are spent, the mini-batches grow no further."""
-_CHEAP, _REPEATS = 0.05, 3
-"""Seconds under which a mini-batch is timed so often, and the median taken."""
+_CUTS = (8, 4, 2, 1)
+"""Into how many parts the sides of images are cut where every pixel has a target; only one part is learned from."""
+_SIDE = 16
+"""Pixels: sides of what is cut out are multiples of it, since networks halve them several times."""
+_PATIENCE, _PATIENCE_WITH_OTHERS = 0.7, 1.2
+"""Seconds of timing for the quickest strategy, and for one mini-batch of each other one together."""
+_CHEAP, _REPEATS = 0.1, 3
+"""Seconds within which a mini-batch is timed so often; the quickest counts, as other programs only add to it."""
+
+
+@dataclass(frozen=True)
+class Timed:
+    """One mini-batch that was timed.
+
+    Attributes:
+        samples: In it.
+        cut: Into how many parts the sides of its images were cut, of which one was left.
+        size: In whole samples: a quarter of an image is 0.25.
+        seconds: That it took.
+    """
+
+    samples: int
+    cut: int
+    size: float
+    seconds: float
 
 
 @dataclass(frozen=True)
 class Pace:
-    """What was timed of one config.
+    """What is known of how fast one config learns.
 
     Attributes:
         config: It, with as few groups as any.
-        samples: In the largest mini-batch that was timed.
+        size: Of a mini-batch, in whole samples.
         seconds: Of that mini-batch.
-        per_sample: Seconds that every further sample takes, by the two largest; None if only one was timed.
-        evaluation: Seconds of a prediction for as many samples.
+        per_sample: Seconds that every further sample takes.
+        evaluation: Seconds of a prediction, per sample.
+        timed: The largest mini-batch that was timed; None if all is reckoned from another strategy's.
     """
 
     config: Config
-    samples: int
+    size: float
     seconds: float
-    per_sample: float | None
+    per_sample: float
     evaluation: float
+    timed: Timed | None
 
 
-def take_pace(problem: Problem, config: Config) -> Pace:
-    """Time a few mini-batches of ``config``, of ever more samples until patience is spent or they are whole."""
-    trainer = Trainer(problem, config)
-    data = problem.data("train")
-    assert data is not None
-    trainer.strategy.model.train()
+def take_paces(problem: Problem, configs: Mapping[str, Config]) -> dict[str, Pace]:
+    """Return the pace of each strategy's config.
 
-    def step(samples: int) -> Callable[[], object]:
-        return lambda: trainer.strategy.step(*trainer.place(data.batch(torch.arange(samples))))
+    The one with the fewest passes through the trunk is timed on ever larger mini-batches. Of the others one smallest
+    mini-batch is timed, as long as patience lasts; every further sample of theirs takes as many passes more as their
+    records say, and so does the whole of what is not timed at all.
+    """
+    tasks = len(problem.tasks)
+    first, *others = sorted(configs, key=lambda strategy: _passes(configs[strategy], tasks))
+    rungs, evaluation = _climb(problem, configs[first])
+    least, most = rungs[0], rungs[-1]
+    slope = _slope(rungs)
+    found = {first: Pace(configs[first], most.size, most.seconds, slope, evaluation, most)}
+    spent = 0.0
+    for strategy in others:
+        config = configs[strategy]
+        times = _passes(config, tasks) / _passes(configs[first], tasks)
+        seconds, timed = times * least.seconds, None
+        if spent + seconds <= _PATIENCE_WITH_OTHERS:
+            started = time.perf_counter()
+            trial = _Trial(problem, config)
+            timed = trial.learn(least.samples, least.cut)
+            trial.close()
+            seconds, spent = timed.seconds, spent + time.perf_counter() - started
+        predictions = tasks if strategy_info(strategy).forwards == "N" else 1  # each task has a network, or a way
+        found[strategy] = Pace(config, least.size, seconds, times * slope, predictions * evaluation, timed)
+    return found
 
-    def predict() -> None:
-        with torch.no_grad():
-            trainer.strategy.predict(trainer.place(data.batch(torch.arange(samples))).inputs)
 
-    timed: list[tuple[int, float]] = []
-    samples, spent = min(_FEWEST_SAMPLES, config.batch_size), 0.0
-    while True:
-        started = time.perf_counter()
-        timed.append((samples, _seconds(step(samples))))
-        spent += time.perf_counter() - started
-        if samples == config.batch_size or spent + 2 * timed[-1][1] > _PATIENCE:
+def _climb(problem: Problem, config: Config) -> tuple[list[Timed], float]:
+    """Time mini-batches of ever more pixels, then samples, until they are whole or the next would try patience.
+
+    Returns:
+        Them, and the seconds of a prediction per sample.
+    """
+    trial = _Trial(problem, config)
+    fewest = min(_FEWEST_SAMPLES, config.batch_size)
+    cuts = trial.cuts(fewest)
+    ladder = [(fewest, cut) for cut in cuts]
+    while ladder[-1][0] < config.batch_size:
+        ladder.append((min(2 * ladder[-1][0], config.batch_size), 1))
+    rungs: list[Timed] = []
+    started = time.perf_counter()
+    for samples, cut in ladder:
+        spent = time.perf_counter() - started + _straight_on(rungs, samples / cut**2) if len(rungs) > 1 else 0.0
+        if len(rungs) == 1:  # two make a line, and are worth waiting for on a busy machine
+            spent = rungs[0].seconds
+        if spent > _PATIENCE:
             break
-        samples = min(2 * samples, config.batch_size)
-    evaluation = _seconds(predict)
-    trainer.close()
-    slope = None
-    if len(timed) > 1:
-        (fewer, quicker), (more, slower) = timed[-2:]
-        slope = max(0.0, slower - quicker) / (more - fewer)
-    return Pace(config, *timed[-1], slope, evaluation)
+        rungs.append(trial.learn(samples, cut))
+    evaluation = trial.predict(rungs[-1].samples, rungs[-1].cut)
+    trial.close()
+    return rungs, evaluation
 
 
-def _seconds(action: Callable[[], object]) -> float:
-    taken: list[float] = []
-    while not taken or (len(taken) < _REPEATS and taken[-1] < _CHEAP):
-        started = time.perf_counter()
-        action()
-        taken.append(time.perf_counter() - started)
-    return statistics.median(taken)
+def _straight_on(rungs: list[Timed], size: float) -> float:
+    """Return the seconds of a mini-batch of ``size``, on the line through those that were timed."""
+    return rungs[-1].seconds + (size - rungs[-1].size) * _slope(rungs)
 
 
-def trial_seconds(problem: Problem, config: Config, pace: Pace, one_pass: float) -> float:
+def _slope(rungs: list[Timed]) -> float:
+    """Return the seconds that every further sample takes."""
+    if len(rungs) == 1:
+        return rungs[0].seconds / rungs[0].size
+    first, last = rungs[0], rungs[-1]
+    return max(0.0, last.seconds - first.seconds) / (last.size - first.size)
+
+
+class _Trial:
+    """A trial that is about to begin, to be timed."""
+
+    def __init__(self, problem: Problem, config: Config) -> None:
+        self._trainer = Trainer(problem, config)
+        data = problem.data("train")
+        assert data is not None
+        self._data: Data = data
+        self._trainer.strategy.model.train()
+        self.close = self._trainer.close
+
+    def cuts(self, samples: int) -> list[int]:
+        """Return into how many parts images may be cut, the most first; the first step, which loads much, is done."""
+        whole = self._batch(samples, 1)
+        possible = [cut for cut in _CUTS if cut == 1 or cut_out(whole, cut) is not None]
+        while True:
+            try:
+                self._trainer.strategy.step(*self._batch(samples, possible[0]))
+                return possible
+            except Exception:  # a network may take images of one size alone
+                if possible.pop(0) == 1:
+                    raise
+
+    def learn(self, samples: int, cut: int) -> Timed:
+        """Time one mini-batch."""
+        batch = self._batch(samples, cut)
+        taken = self._seconds(lambda: self._trainer.strategy.step(*batch))
+        return Timed(samples, cut, self._size(samples, batch), taken)
+
+    def predict(self, samples: int, cut: int) -> float:
+        """Time a prediction, per whole sample."""
+        batch = self._batch(samples, cut)
+        with torch.no_grad():
+            return self._seconds(lambda: self._trainer.strategy.predict(batch.inputs)) / self._size(samples, batch)
+
+    def _batch(self, samples: int, cut: int) -> Batch:
+        whole = self._trainer.place(self._data.batch(torch.arange(samples)))
+        self._whole = _pixels(whole)
+        return cut_out(whole, cut) or whole
+
+    def _size(self, samples: int, batch: Batch) -> float:
+        return samples * _pixels(batch) / self._whole
+
+    def _seconds(self, action: Callable[[], object]) -> float:
+        """Return the seconds of ``action``: of the processor where one thread does it all, whatever else runs there."""
+        on_cuda = self._trainer.device.type == "cuda"
+        alone = self._trainer.device.type == "cpu" and self._trainer.config.threads == 1
+        clock = time.process_time if alone else time.perf_counter
+        taken: list[float] = []
+        while not taken or (len(taken) < _REPEATS and sum(taken) < _CHEAP):
+            started = clock()
+            action()
+            if on_cuda:
+                torch.cuda.synchronize(self._trainer.device)
+            taken.append(clock() - started)
+        return min(taken)
+
+
+def cut_out(batch: Batch, cut: int) -> Batch | None:
+    """Return the upper left part of all images, ``1 / cut`` of their sides; None unless every pixel has a target."""
+    images = batch.inputs
+    if not isinstance(images, Tensor) or images.ndim != 4 or batch.present is not None:
+        return None
+    shape = images.shape[-2:]
+    if any(target.shape[-2:] != shape for target in tensors(dict(batch.targets))) or min(shape) < cut * _SIDE:
+        return None
+    height, width = (side // cut // _SIDE * _SIDE if cut > 1 else side for side in shape)
+
+    def part(tensor: Tensor) -> Tensor:
+        return tensor[..., :height, :width]
+
+    return Batch(part(images), map_tensors(part, dict(batch.targets)))
+
+
+def _pixels(batch: Batch) -> int:
+    """Return how many pixels an image of ``batch`` has, or whatever its inputs are made of."""
+    return max(1, next(tensors(batch.inputs))[0].numel())
+
+
+def trial_seconds(problem: Problem, config: Config, pace: Pace) -> float:
     """Return how long a whole trial of ``config`` takes, evaluations included.
 
-    A mini-batch takes as long as the timed one, times its updates; each sample that the timed one lacked takes what a
-    further sample took, or, where only one size was timed, ``one_pass`` for every pass through the trunk.
+    A mini-batch takes as long as that of its strategy's pace, with what further samples take, times its passes.
 
     Args:
         problem: What is learned.
-        config: The trial; its strategy is the one that was timed.
-        pace: What was timed.
-        one_pass: Seconds of one sample's way forward and back.
+        config: The trial.
+        pace: Of its strategy.
     """
     if config.max_seconds is not None:
         return config.max_seconds
@@ -101,19 +230,32 @@ def trial_seconds(problem: Problem, config: Config, pace: Pace, one_pass: float)
         raise UserError(f"problem '{problem.name}' has no training or validation data.")
     tasks = len(problem.tasks)
     growth = _passes(config, tasks) / _passes(pace.config, tasks)
-    per_sample = one_pass * _passes(pace.config, tasks) if pace.per_sample is None else pace.per_sample
-    mini_batch = growth * (pace.seconds + max(0, config.batch_size - pace.samples) * per_sample)
+    mini_batch = growth * (pace.seconds + max(0.0, config.batch_size - pace.size) * pace.per_sample)
     mini_batches = config.mini_batches(max(1, len(train) // config.batch_size), tasks)
     epochs = mini_batches / max(1, len(train) // config.batch_size)
     evaluations = max(1.0, epochs / config.evaluate_every)
-    return mini_batches * mini_batch + evaluations * len(val) * pace.evaluation / pace.samples
+    return mini_batches * mini_batch + evaluations * len(val) * pace.evaluation
 
 
-def one_pass(paces: list[Pace], tasks: int) -> float:
-    """Return the seconds that a sample takes forward and back, by the strategy of which most samples were timed."""
-    pace = max(paces, key=lambda pace: pace.samples)
-    passes = _passes(pace.config, tasks)
-    return (pace.seconds / pace.samples if pace.per_sample is None else pace.per_sample) / passes
+def how_measured(paces: Mapping[str, Pace]) -> str:
+    """Return in a sentence what was timed, and what follows from it."""
+    most = max((pace.timed for pace in paces.values() if pace.timed), key=lambda timed: timed.size)
+    first = next(strategy for strategy, pace in paces.items() if pace.timed is most)
+    said = [f"{first} was timed on mini-batches of up to {_said(most, paces[first].config)}"]
+    others = [strategy for strategy, pace in paces.items() if pace.timed and strategy != first]
+    if others:
+        timed = paces[others[0]].timed
+        assert timed is not None
+        said.append(f"{', '.join(others)} on one of {_said(timed, paces[others[0]].config)}")
+    reckoned = [strategy for strategy, pace in paces.items() if pace.timed is None]
+    if reckoned:
+        said.append(f"{', '.join(reckoned)} not at all: what {first} took, times their passes through the network")
+    return f"Times are extrapolated from a few small mini-batches: {'; '.join(said)}. Take them as orders of magnitude."
+
+
+def _said(timed: Timed, config: Config) -> str:
+    part = "" if timed.cut == 1 else f" ({timed.size / timed.samples:.0%} of their pixels)"
+    return f"{timed.samples} of {config.batch_size} samples{part}"
 
 
 def _passes(config: Config, tasks: int) -> float:
