@@ -41,7 +41,7 @@ def test_whenever_a_command_is_stopped_it_says_how_to_go_on(monkeypatch, capsys,
             except KeyboardInterrupt:
                 raise Interrupted(f"tune-mtl resume {name}") from None
 
-    monkeypatch.setattr(tune_mtl.search, "resume", stopped)
+    monkeypatch.setattr("tune_mtl.experiment.search.resume", stopped)
     monkeypatch.setattr("sys.argv", ["tune-mtl", "resume", "one"])
     with pytest.raises(SystemExit) as ended:
         main()
