@@ -1,5 +1,6 @@
 """``tune-mtl ui`` prints addresses that are ready, and ends with whatever it started."""
 
+import http.server
 import io
 import os
 import shutil
@@ -104,6 +105,22 @@ def test_what_ends_while_mlflow_starts_is_announced(home, monkeypatch, capsys, f
     printed = capsys.readouterr().out
     assert printed.index("search 'late'") < printed.index("search 'early'")
     assert printed.count("the best of each strategy") == 2
+
+
+def test_what_is_no_store_of_mlflow_is_one_line(home, monkeypatch, capsys):
+    (home / "mlflow.db").write_text("no database")
+    assert ui(monkeypatch, "--port", str(free_port())) == 2
+    error = capsys.readouterr().err
+    assert "mlflow.db does not answer as one: (sqlite3.DatabaseError) file is not a database" in error
+    handler = http.server.SimpleHTTPRequestHandler
+    with http.server.HTTPServer(("127.0.0.1", 0), handler) as other:
+        threading.Thread(target=other.serve_forever, daemon=True).start()
+        uri = f"http://127.0.0.1:{other.server_port}"
+        assert ui(monkeypatch, "--tracking-uri", uri) == 2
+        other.shutdown()
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert error.startswith(f"error: tracking store {uri} does not answer as one: ")
+    assert error.endswith("Else give another --tracking-uri.")
 
 
 def test_a_server_that_does_not_start_is_one_line(home, monkeypatch, capsys):

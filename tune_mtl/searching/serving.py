@@ -31,6 +31,8 @@ NEWEST = 5
 _START_SECONDS = 180
 _END_SECONDS = 10
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_WEB = "--log-level warning --timeout-graceful-shutdown 1"
+"""For MLflow's web server: at the end, a page that is still open is not waited for."""
 _LEAN = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
 """Without the eight processes that MLflow keeps for jobs of language models: they take the cores from a search."""
 
@@ -104,7 +106,7 @@ def _last_line(log: Path) -> str:
 def _command(host: str, port: int, uri: str) -> list[str]:
     """Return the command line of the server, which is not told the store: arguments are for all to see."""
     command = [sys.executable, "-m", "mlflow", "server", "--host", host, "--port", str(port)]
-    command += ["--workers", "1", "--uvicorn-opts", "--log-level warning"]
+    command += ["--workers", "1", "--uvicorn-opts", _WEB]
     root = artifact_root(uri)
     return command if root is None else [*command, "--default-artifact-root", root]
 
@@ -162,7 +164,7 @@ def _check_port(host: str, port: int) -> None:
         try:
             trial.bind((host, port))
         except (OSError, OverflowError) as error:
-            reason = getattr(error, "strerror", None) or str(error)
+            reason = getattr(error, "strerror", None) or str(error).rstrip(".")
             raise UserError(
                 f"port {port} of {host} cannot be used: {reason}. Is tune-mtl ui running already? Else give --port."
             ) from None
