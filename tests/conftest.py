@@ -6,7 +6,19 @@ inherit them.
 
 import os
 
+import pytest
+
 os.environ.setdefault("TUNE_MTL_EXPORT", "0")  # a search's winner is exported where a test is about that
 
 for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
+
+
+@pytest.fixture(scope="session")
+def empty_store(tmp_path_factory):
+    """The file of a tracking store without a search, to be copied: making its tables takes seconds."""
+    from tune_mtl.tracking.store import client
+
+    folder = tmp_path_factory.mktemp("empty")
+    client(f"sqlite:///{folder}/mlflow.db").search_experiments()
+    return folder / "mlflow.db"

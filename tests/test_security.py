@@ -15,7 +15,7 @@ import pytest
 import torch
 
 import tune_mtl
-from tests.report.conftest import empty_store, home  # noqa: F401 - a store for every test
+from tests.report.conftest import home  # noqa: F401 - a store for every test
 from tests.report.stories import FACTS, Story
 from tests.search.processes import fresh_environment
 from tests.toys import toy_problem

@@ -5,7 +5,6 @@ import signal
 
 import pytest
 
-import tune_mtl.experiment.search
 from tune_mtl.cli import main
 from tune_mtl.core.stopping import Interrupted, Lent, exit_code, heeding_sigterm, postponed, told_how_to_go_on
 

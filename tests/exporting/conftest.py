@@ -1,5 +1,7 @@
 """Searches of one trial each, trained in this process and recorded as a search records them."""
 
+import shutil
+
 import pandas as pd
 import pytest
 
@@ -41,9 +43,11 @@ class Searches:
 
 
 @pytest.fixture(scope="package")
-def searches(tmp_path_factory):
+def searches(tmp_path_factory, empty_store):
     folder = tmp_path_factory.mktemp("exporting")
     with pytest.MonkeyPatch.context() as patched:
+        (folder / "home").mkdir()
+        shutil.copy(empty_store, folder / "home" / "mlflow.db")
         patched.setenv("TUNE_MTL_HOME", str(folder / "home"))
         patched.delenv("MLFLOW_TRACKING_URI", raising=False)
         yield Searches(folder)

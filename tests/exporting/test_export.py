@@ -9,6 +9,7 @@ from pathlib import Path
 
 import mlflow
 import numpy as np
+import onnxruntime
 import pytest
 import torch
 
@@ -19,6 +20,8 @@ from tune_mtl.exporting import archive as archives
 from tune_mtl.exporting.compare import difference
 from tune_mtl.exporting.onnx_file import runner
 from tune_mtl.exporting.run_model import model_of
+from tune_mtl.exporting.sample import named_tensors, spelled
+from tune_mtl.terminal.exporting import usage
 from tune_mtl.tracking.store import tracking_uri
 from tune_mtl.training.config import resolve
 from tune_mtl.training.trainer import Trainer
@@ -36,6 +39,14 @@ def predicted(network, inputs):
 
 def same(first, second) -> bool:
     return list(first) == list(second) and all(torch.equal(first[task], second[task]) for task in first)
+
+
+def used(done, **inputs):
+    """What the lines predict that a user is told, where the inputs have the names that they use."""
+    scope = {"torch": torch, "mlflow": mlflow, "onnxruntime": onnxruntime, **inputs}
+    with torch.no_grad():
+        exec("\n".join(usage(done)), scope)
+    return scope
 
 
 FRESH = """
@@ -140,11 +151,32 @@ def test_what_is_loaded_predicts_what_evaluation_saw(strategy, channels_last):
         assert not same(seen, predicted(trainer.strategy.predict, inputs_of("conv")))
 
 
-def test_inputs_in_a_tuple_stay_one(searches, tmp_path):
+def test_inputs_in_a_tuple_stay_one_and_the_lines_that_are_printed_run(searches, tmp_path):
     name = searches.of("by_place", "sus")
-    loaded = torch.export.load(tune_mtl.export(name, to="torch", out=tmp_path / "a.pt2").path).module()
     batch = inputs_of("by_place", 3)
-    assert same(predicted(loaded, batch), predicted(tune_mtl.best(name).load_model(), batch))
+    told = used(tune_mtl.export(name, to="torch", out=tmp_path / "a.pt2"), inputs_0=batch[0], inputs_1=batch[1])
+    assert same(told["predictions"], predicted(tune_mtl.best(name).load_model(), batch))
+
+
+def test_the_lines_that_are_printed_run_for_inputs_by_name(searches, tmp_path):
+    best, batch = tune_mtl.best(searches.of("by_name", "sus")), inputs_of("by_name", 3)
+    expected = predicted(best.load_model(), batch)
+    assert same(used(best.export(to="mlflow"), **batch)["predictions"], expected)
+    onnx = best.export(to="onnx", out=tmp_path / "a.onnx")
+    told = used(onnx, **{name: tensor.numpy() for name, tensor in batch.items()})
+    assert onnx.outputs == ("sum", "first_prediction")
+    for task, output in zip(expected, onnx.outputs, strict=True):
+        assert difference(expected[task], torch.from_numpy(told[output])) < 1e-5
+
+
+def test_inputs_are_spelled_as_the_network_takes_them():
+    x = torch.zeros(1)
+    assert spelled(x) == "inputs"
+    assert spelled((x,)) == "(inputs_0,)"
+    assert spelled({"a": x, "b": (x, {"c": x})}) == "{'a': a, 'b': (b_0, {'c': b_1_c})}"
+    deep = {"a": x, "b": (x, {"c": x})}
+    scope = named_tensors(deep)
+    assert eval(spelled(deep), dict(scope)) == deep
 
 
 def test_a_network_with_one_batch_size_is_exported_for_single_samples(searches, tmp_path, capsys):

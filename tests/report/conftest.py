@@ -1,4 +1,4 @@
-"""A store of its own for every test; making its tables takes seconds, so they are made once and copied."""
+"""A store of its own for every test."""
 
 import shutil
 
@@ -8,16 +8,7 @@ import tune_mtl
 from tests.report.stories import Story, repeated, replicated, usual
 from tune_mtl.results.search_data import Evidence
 from tune_mtl.tracking import names
-from tune_mtl.tracking.store import client, reachable, tracking_uri
-
-
-@pytest.fixture(scope="session")
-def empty_store(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("empty")
-    uri = f"sqlite:///{folder}/mlflow.db"
-    reachable(uri)
-    client(uri).search_experiments()
-    return folder / "mlflow.db"
+from tune_mtl.tracking.store import reachable, tracking_uri
 
 
 @pytest.fixture(autouse=True)

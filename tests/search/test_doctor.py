@@ -11,6 +11,7 @@ import sys
 import threading
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import ray
@@ -20,7 +21,6 @@ from tests.search.nodes import Nodes, free_port
 from tests.toys import toy_problem
 from tune_mtl import UserError
 from tune_mtl.cli import main
-from tune_mtl.experiment.planning.settings import Settings
 from tune_mtl.experiment.search import plan_search
 from tune_mtl.preflight import doctor, probe
 from tune_mtl.preflight import nodes as asking
@@ -221,9 +221,9 @@ def test_without_ray_the_driver_still_looks_at_its_data(place, tmp_path):
 )
 def test_what_this_machine_does_not_have_is_refused_and_not_waited_for(monkeypatch, wanted, flags):
     monkeypatch.setattr(doctor, "alive", lambda: [{"Resources": {"CPU": 2.0}}])
-    settings = Settings(problem="toy", name="one", cpus_per_trial=wanted[0], gpus_per_trial=wanted[1])
+    settings = SimpleNamespace(cpus=wanted[0], gpus=wanted[1])
     for here, state in ((True, "failure"), (False, "warning")):
-        monkeypatch.setattr(doctor, "started_here", lambda here=here: here)
+        monkeypatch.setattr(doctor.compat, "started_here", lambda here=here: here)
         found = doctor._room(settings)
         assert [check.state for check in found] == ([state] if flags else [])
         if flags and here:

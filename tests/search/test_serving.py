@@ -1,7 +1,9 @@
 """``tune-mtl ui`` prints addresses that are ready, and ends with whatever it started."""
 
+import http.server
 import io
 import os
+import shutil
 import signal
 import socket
 import sys
@@ -31,10 +33,11 @@ http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), Answers).serve_forever()
 
 
 @pytest.fixture
-def home(tmp_path, monkeypatch):
+def home(tmp_path, monkeypatch, empty_store):
     monkeypatch.setenv("TUNE_MTL_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     (tmp_path / "home").mkdir()
+    shutil.copy(empty_store, tmp_path / "home" / "mlflow.db")
     return tmp_path / "home"
 
 
@@ -84,6 +87,53 @@ def test_a_signal_ends_the_server_and_its_children(home, monkeypatch, capsys, fa
     assert not alive
     assert signal.getsignal(number) == before
     assert "no searches yet" in printed.getvalue()
+
+
+def test_what_ends_while_mlflow_starts_is_announced(home, monkeypatch, capsys, fake_server):
+    """Its start takes longer than many a trial."""
+    make_search("early")
+    before = serving._wait_ready
+
+    def wait(server, host, port, stopped):
+        ready = before(server, host, port, stopped)
+        make_search("late")
+        threading.Timer(0.5, stopped.set).start()
+        return ready
+
+    monkeypatch.setattr(serving, "_wait_ready", wait)
+    assert ui(monkeypatch, "--port", str(fake_server)) == 0
+    printed = capsys.readouterr().out
+    assert printed.index("search 'late'") < printed.index("search 'early'")
+    assert printed.count("the best of each strategy") == 2
+
+
+def test_what_is_no_store_of_mlflow_is_one_line(home, monkeypatch, capsys):
+    (home / "mlflow.db").write_text("no database")
+    assert ui(monkeypatch, "--port", str(free_port())) == 2
+    error = capsys.readouterr().err
+    assert "mlflow.db does not answer as one: (sqlite3.DatabaseError) file is not a database" in error
+    handler = http.server.SimpleHTTPRequestHandler
+    with http.server.HTTPServer(("127.0.0.1", 0), handler) as other:
+        threading.Thread(target=other.serve_forever, daemon=True).start()
+        uri = f"http://127.0.0.1:{other.server_port}"
+        assert ui(monkeypatch, "--tracking-uri", uri) == 2
+        other.shutdown()
+    error = capsys.readouterr().err.splitlines()[-1]
+    assert error.startswith(f"error: tracking store {uri} does not answer as one: ")
+    assert error.endswith("Else give another --tracking-uri.")
+
+
+def test_a_server_that_does_not_start_is_one_line(home, monkeypatch, capsys):
+    ends = "print('once'); print('no room on postgresql://me:word@host/x'); raise SystemExit(3)"
+    monkeypatch.setattr(serving, "_command", lambda *_: [sys.executable, "-c", ends])
+    port = free_port()
+    assert ui(monkeypatch, "--port", str(port)) == 2
+    error = capsys.readouterr().err
+    log = home / f"ui-{port}.log"
+    assert error.startswith(f"error: MLflow does not answer on http://127.0.0.1:{port}: no room on ")
+    assert error.endswith(f"The log is {log}.\n")
+    assert "word" not in error
+    assert log.stat().st_mode & 0o077 == 0
 
 
 def test_the_addresses_of_a_server_that_runs_are_printed(home, monkeypatch, capsys):

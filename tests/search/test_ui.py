@@ -1,6 +1,7 @@
 """The MLflow UI, as a newcomer finds it: every page is reached by an address that ``tune-mtl ui`` prints."""
 
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,18 +14,21 @@ import tune_mtl
 from tests.browser import needs_chromium, opened
 from tests.search.records import check_records
 from tests.tracking.postgres import free_port
+from tune_mtl.tracking import names
 
 pytestmark = [pytest.mark.slow, needs_chromium]
 
 
 @pytest.fixture(scope="module")
-def printed(tmp_path_factory):
+def printed(tmp_path_factory, empty_store):
     """The addresses that ``tune-mtl ui`` prints for a search, by title, while it serves them.
 
-    At the end it is asked to stop, and no process of its own may stay behind.
+    At the end it is asked to stop, and no process of its own may stay behind. It takes two: a search may be running.
     """
     folder = tmp_path_factory.mktemp("ui")
     with pytest.MonkeyPatch.context() as patched:
+        (folder / "home").mkdir()
+        shutil.copy(empty_store, folder / "home" / "mlflow.db")
         patched.setenv("TUNE_MTL_HOME", str(folder / "home"))
         patched.delenv("MLFLOW_TRACKING_URI", raising=False)
         tune_mtl.search("tests.trainables.fixtures:problem", name="shown", samples=3, max_epochs=2)
@@ -45,7 +49,7 @@ def printed(tmp_path_factory):
             server.send_signal(signal.SIGTERM)
             assert server.wait(60) == 143
         _, alive = psutil.wait_procs(started, timeout=10)
-        assert started
+        assert len(started) == 2
         assert not alive
 
 
@@ -77,7 +81,10 @@ def test_the_charts_show_the_objective_first_and_fold_the_rest(printed):
 def test_the_winners_are_side_by_side(printed):
     chosen = tune_mtl.best("shown")
     text = text_of(printed["the best of each strategy"], "Comparing", chosen.run_id)
-    assert "strategy" in text
+    plot = text[: text.index("Run details")]
+    assert "strategy" in plot
+    assert names.BEST_SO_FAR in plot
+    assert names.NOW not in plot
 
 
 def test_the_search_says_what_it_found_and_how_it_went(printed):

@@ -1,5 +1,7 @@
 """One run per trial, for ever: on a real store."""
 
+import shutil
+
 import pandas as pd
 import pytest
 
@@ -13,11 +15,12 @@ CONFIG = {"strategy": "io", "lr": 0.1}
 
 
 @pytest.fixture
-def uri(tmp_path, monkeypatch):
+def uri(tmp_path, monkeypatch, empty_store):
     monkeypatch.setenv("TUNE_MTL_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     found = tracking_uri()
     reachable(found)
+    shutil.copy(empty_store, tmp_path / "home" / "mlflow.db")
     return found
 
 

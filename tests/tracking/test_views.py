@@ -40,6 +40,8 @@ def test_charts_open_with_the_objective_and_fold_what_is_said_once():
     ]  # fmt: skip
     lines = [chart["metricKey"] for chart in view["compareRunCharts"] if chart["type"] == "LINE"]
     assert lines == ["val/loss", "train/loss", "path/total"]
+    assert [chart["showAllRuns"] for chart in view["compareRunCharts"] if chart["type"] == "PARALLEL"] == [True]
+    assert view["runsHiddenMode"] == "FIRST_20_RUNS"
 
 
 def test_a_view_is_kept_made_anew_and_forgotten(uri):  # noqa: F811

@@ -9,13 +9,17 @@ import threading
 import time
 import urllib.request
 import webbrowser
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
 from types import FrameType
 
 from mlflow import MlflowClient
+from mlflow.entities import Run
 
 from tune_mtl.core.errors import UserError
+from tune_mtl.core.home import home
 from tune_mtl.core.secrets import without_secrets
 from tune_mtl.results.searches import all_searches, find_search
 from tune_mtl.terminal.console import console
@@ -27,6 +31,10 @@ NEWEST = 5
 _START_SECONDS = 180
 _END_SECONDS = 10
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_WEB = "--log-level warning --timeout-graceful-shutdown 1"
+"""For MLflow's web server: at the end, a page that is still open is not waited for."""
+_LEAN = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
+"""Without the eight processes that MLflow keeps for jobs of language models: they take the cores from a search."""
 
 
 def serve(
@@ -42,7 +50,7 @@ def serve(
         browse: Open the first address in a browser.
 
     Raises:
-        UserError: if there is no such search, or the port is taken.
+        UserError: if there is no such search, the port is taken, or MLflow does not start.
     """
     uri = tracking_uri(given_uri)
     served = uri.startswith(("http://", "https://"))
@@ -50,19 +58,21 @@ def serve(
         _check_port(host, port)
     reachable(uri, writing=True)
     of = client(uri)
-    pages, left = _pages(of, search, given_uri)
+    found, left = _searches(of, search, given_uri)
     if served:
-        _announce(without_secrets(uri).rstrip("/"), pages, left, browse=browse)
+        _announce(without_secrets(uri).rstrip("/"), _pages(of, found), left, browse=browse)
         return 0
-    address = f"http://{host}:{port}"
-    console().print(f"MLflow starts on {address}, which takes some seconds ...", soft_wrap=True)
-    told = {"MLFLOW_TRACKING_URI": uri, "MLFLOW_BACKEND_STORE_URI": uri}
+    address, log = f"http://{host}:{port}", home() / f"ui-{port}.log"
+    console().print(f"MLflow starts on {address}, which takes some seconds (log: {log}) ...", soft_wrap=True)
     with _stoppable() as stopped:
-        server = subprocess.Popen(_command(host, port, uri), env={**os.environ, **told}, start_new_session=True)
+        server = _start(host, port, uri, log)
         try:
             if _wait_ready(server, host, port, stopped):
-                _announce(address, pages, left, browse=browse)
+                found, left = _searches(of, search, given_uri)  # trials may have ended since
+                _announce(address, _pages(of, found), left, browse=browse)
                 console().print("Ctrl-C ends it.")
+            elif not stopped.is_set():
+                raise UserError(f"MLflow does not answer on {address}: {_last_line(log)} The log is {log}.")
             while server.poll() is None and not stopped.is_set():
                 stopped.wait(0.2)
         finally:
@@ -70,10 +80,33 @@ def serve(
         return stopped.code if stopped.is_set() else code
 
 
+def _start(host: str, port: int, uri: str, log: Path) -> "subprocess.Popen[bytes]":
+    """Start MLflow's server in a session of its own; what it says goes to ``log``."""
+    told = {"MLFLOW_TRACKING_URI": uri, "MLFLOW_BACKEND_STORE_URI": uri, **_LEAN}
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with open(log, "wb", opener=partial(os.open, mode=0o600)) as said:
+            return subprocess.Popen(
+                _command(host, port, uri),
+                env={**os.environ, **told},
+                start_new_session=True,
+                stdout=said,
+                stderr=subprocess.STDOUT,
+            )
+    except OSError as error:
+        raise UserError(f"{log} cannot be written: {error.strerror}. Set TUNE_MTL_HOME to another folder.") from None
+
+
+def _last_line(log: Path) -> str:
+    """Return the last thing that the server said, as a sentence without secrets."""
+    lines = log.read_text(errors="replace").strip().splitlines() or ["it said nothing"]
+    return without_secrets(lines[-1].strip()).rstrip(".") + "."
+
+
 def _command(host: str, port: int, uri: str) -> list[str]:
     """Return the command line of the server, which is not told the store: arguments are for all to see."""
     command = [sys.executable, "-m", "mlflow", "server", "--host", host, "--port", str(port)]
-    command += ["--uvicorn-opts", "--log-level warning"]
+    command += ["--workers", "1", "--uvicorn-opts", _WEB]
     root = artifact_root(uri)
     return command if root is None else [*command, "--default-artifact-root", root]
 
@@ -131,19 +164,22 @@ def _check_port(host: str, port: int) -> None:
         try:
             trial.bind((host, port))
         except (OSError, OverflowError) as error:
-            reason = getattr(error, "strerror", None) or str(error)
+            reason = getattr(error, "strerror", None) or str(error).rstrip(".")
             raise UserError(
                 f"port {port} of {host} cannot be used: {reason}. Is tune-mtl ui running already? Else give --port."
             ) from None
 
 
-def _pages(of: MlflowClient, search: str | None, given_uri: str | None) -> tuple[list[Pages], int]:
-    """The searches to announce, and how many others there are."""
+def _searches(of: MlflowClient, search: str | None, given_uri: str | None) -> tuple[dict[str, Run], int]:
+    """Return the searches to announce, by name, and how many others there are."""
     if search is not None:
-        return [prepare_pages(of, search, find_search(search, given_uri)[2])], 0
+        return {search: find_search(search, given_uri)[2]}, 0
     found = all_searches(of)
-    newest = list(found.items())[:NEWEST]
-    return [prepare_pages(of, name, parent) for name, parent in newest], len(found) - len(newest)
+    return dict(list(found.items())[:NEWEST]), max(0, len(found) - NEWEST)
+
+
+def _pages(of: MlflowClient, found: Mapping[str, Run]) -> list[Pages]:
+    return [prepare_pages(of, name, parent) for name, parent in found.items()]
 
 
 def _announce(address: str, pages: list[Pages], left: int, *, browse: bool) -> None:

@@ -29,21 +29,25 @@ class Exported:
     Attributes:
         to: ``mlflow``, ``torch`` or ``onnx``.
         uri: ``runs:/RUN_ID/model`` in MLflow; None of files.
+        tracking_uri: The MLflow store that knows ``uri``.
         path: The file, or the folder of an MLflow model that was asked for on disk too; else None.
         version: The number under which it was registered, or None.
         difference: How far its predictions are off, in relation to the largest; 0 is bit for bit.
         batch_size: The only number of samples that it takes at once; None: any.
         inputs: The names of what it takes.
+        takes: How these make up its argument, in Python: ``inputs``, ``{'image': image, 'depth': depth}``.
         outputs: The names of what it predicts: the tasks.
     """
 
     to: str
     uri: str | None
+    tracking_uri: str
     path: Path | None
     version: str | None
     difference: float
     batch_size: int | None
     inputs: tuple[str, ...]
+    takes: str
     outputs: tuple[str, ...]
 
 
@@ -126,7 +130,7 @@ def deliver(
 
     from tune_mtl.exporting.archive import check_archive, make_archive, save_archive
     from tune_mtl.exporting.compare import predicted
-    from tune_mtl.exporting.sample import named_tensors
+    from tune_mtl.exporting.sample import named_tensors, spelled
 
     archive, version = make_archive(network, inputs), None
     outputs = list(predicted(network, archive.example))
@@ -158,11 +162,13 @@ def deliver(
     return Exported(
         to=order.to,
         uri=f"runs:/{run_id}/model" if order.to == "mlflow" else None,
+        tracking_uri=tracking_uri,
         path=order.out,
         version=version,
         difference=off,
         batch_size=archive.batch_size,
         inputs=tuple(named_tensors(archive.example)),
+        takes=spelled(archive.example),
         outputs=tuple(outputs),
     )
 

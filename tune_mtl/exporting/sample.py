@@ -57,3 +57,17 @@ def named_tensors(value: Nested, name: str = INPUTS, *, nested: bool = False) ->
         for index, item in enumerate(value):
             found |= named_tensors(item, f"{name}_{index}", nested=True)
     return found
+
+
+def spelled(value: Nested, name: str = INPUTS, *, nested: bool = False) -> str:
+    """Return the Python expression that puts the tensors of :func:`named_tensors` together again."""
+    if isinstance(value, Tensor):
+        return name
+    if isinstance(value, dict):
+        items = (
+            f"{key!r}: {spelled(item, f'{name}_{key}' if nested else str(key), nested=True)}"
+            for key, item in value.items()
+        )
+        return f"{{{', '.join(items)}}}"
+    parts = [spelled(item, f"{name}_{index}", nested=True) for index, item in enumerate(value)]
+    return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"

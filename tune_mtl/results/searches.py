@@ -11,8 +11,7 @@ from tune_mtl.core.secrets import without_secrets
 from tune_mtl.results.best_trial import BestTrial
 from tune_mtl.tracking import names
 from tune_mtl.tracking.ranking import Winner, new_ranking, read_winners
-from tune_mtl.tracking.runs import search_runs
-from tune_mtl.tracking.store import client, reachable, tracking_uri
+from tune_mtl.tracking.store import client, no_store, reachable, tracking_uri
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -150,7 +149,15 @@ def all_searches(of: "MlflowClient") -> "dict[str, Run]":
 
 
 def _experiments(of: "MlflowClient") -> list[str]:
-    return [e.experiment_id for e in of.search_experiments(filter_string=f"name LIKE '{names.PREFIX}%'")]
+    """Return the ids of our experiments; the first thing that is asked of a store.
+
+    Raises:
+        UserError: if what answers is no store of this MLflow.
+    """
+    try:
+        return [e.experiment_id for e in of.search_experiments(filter_string=f"name LIKE '{names.PREFIX}%'")]
+    except Exception as error:  # each store has its own way not to answer
+        raise no_store(of.tracking_uri, error) from error
 
 
 def trials(name: str, *, tracking_uri: str | None = None, kind: str = "trial") -> "pd.DataFrame":

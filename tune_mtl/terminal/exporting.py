@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from tune_mtl.core.secrets import without_secrets
 from tune_mtl.terminal.console import console
 
 if TYPE_CHECKING:
@@ -27,13 +28,16 @@ def show_export(done: "Exported", registered: str | None, search: str) -> None:
 
 def usage(done: "Exported") -> list[str]:
     """Return a few lines of Python that load the export and predict."""
-    takes = ", ".join(done.inputs)
     if done.to == "mlflow":
-        return [f'model = mlflow.pytorch.load_model("{done.uri}")', f"predictions = model({takes})    # a dict by task"]
+        return [
+            f'mlflow.set_tracking_uri("{without_secrets(done.tracking_uri)}")',
+            f'model = mlflow.pytorch.load_model("{done.uri}")',
+            f"predictions = model({done.takes})    # a dict by task",
+        ]
     if done.to == "torch":
         return [
             f'model = torch.export.load("{done.path}").module()',
-            f"predictions = model({takes})    # a dict by task",
+            f"predictions = model({done.takes})    # a dict by task",
         ]
     fed = ", ".join(f'"{name}": {name}' for name in done.inputs)
     return [

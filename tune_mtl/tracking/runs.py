@@ -245,7 +245,7 @@ class SearchRuns:
         held = self._best.get(trial)
         best = value if held is None or objective.better(value, held) else held
         self._best[trial] = best
-        return {names.NOW: value, names.BEST_SO_FAR: best}
+        return {names.BEST_SO_FAR: best, names.NOW: value}
 
     def _last_step(self, run: Run) -> int:
         logged = [name for name in run.data.metrics if name.startswith(_MARKER)]

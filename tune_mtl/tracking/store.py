@@ -126,6 +126,17 @@ def client(uri: str) -> "MlflowClient":
         return MlflowClient(tracking_uri=uri)
     except ModuleNotFoundError as error:
         raise UserError(f"tracking store {without_secrets(uri)} needs {error.name}: {_install(uri)}.") from None
+    except Exception as error:  # each store has its own way not to be one
+        raise no_store(uri, error) from error
+
+
+def no_store(uri: str, error: Exception) -> UserError:
+    """Return what is said of a store that answers otherwise than an MLflow store of this version."""
+    said = (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
+    return UserError(
+        f"tracking store {without_secrets(uri)} does not answer as one: {without_secrets(said)}"
+        " Is it an MLflow of this version? Else give another --tracking-uri."
+    )
 
 
 def _install(uri: str) -> str:

@@ -98,6 +98,7 @@ def trials_view(
         "orderByAsc": objective.mode == "min",
         "selectedColumns": columns,
         "columnOrder": columns,
+        "runsHiddenMode": "FIRST_20_RUNS",
         "columnWidths": {column: 140 if column in columns[:2] else 105 for column in columns},
         **_charts(objective, searched, metrics),
     }
@@ -111,9 +112,7 @@ def _charts(objective: Objective, params: Sequence[str], metrics: Collection[str
     rate = {"xaxis": {"key": "lr", "type": "PARAM"}, "yaxis": {"key": best, "type": "METRIC"}}
     charts.append({"type": "SCATTER", "runsCountToCompare": 100, **rate, **_card("rate", first)})
     across = {"selectedParams": [key for key in params if key != "seed"], "selectedMetrics": [best]}
-    charts.append(
-        {"type": "PARALLEL", "showAllRuns": False, "runsCountToCompare": 100, **across, **_card("all", first)}
-    )
+    charts.append({"type": "PARALLEL", "showAllRuns": True, "runsCountToCompare": 100, **across, **_card("all", first)})
     taken = {chart.get("metricKey") for chart in charts}
     groups: dict[str, list[str]] = {}
     for name in sorted(metrics):
