@@ -21,8 +21,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from tune_mtl.ray_tune.scheduler import FairHalving
-
 from benchmarks.curves_table import Contestant, Table, World
 from search_spaces import Choice, LogRange, Space
 from trainables.keys import OUTCOME, REPLICATE, TRIAL, proper
@@ -36,6 +34,7 @@ from tune_mtl.experiment.planning.plan import (
     REPLICATES_PER_ROUND,
     TRIALS_PER_TUNING,
 )
+from tune_mtl.ray_tune.halving import FairHalving
 from tune_mtl.ray_tune.searcher import FairSearcher
 from tune_mtl.ray_tune.turns import Growth, Turn, fresh_seeds, guided_turns
 from tune_mtl.reporting.results import Results
@@ -43,7 +42,6 @@ from tune_mtl.results.best_trial import BestTrial
 from tune_mtl.results.search_data import Evidence, Trained
 from tune_mtl.tracking import names
 from tune_mtl.tracking.ranking import Ranking
-from tune_mtl.tracking.replay import Replay
 
 METRIC = "val/loss"
 LEARNING_RATES = LogRange(1e-4, 1e-1)
@@ -181,7 +179,6 @@ class _Driver:
         """Let trials report their curves, ``slots`` at once, each epoch taking about a unit of time."""
         events: list[tuple[float, int, Any]] = []
         now, order = 0.0, 0
-        self.halving.replay = Replay()  # it knows trials by their ordinals, which searchers of single strategies share
 
         def start() -> None:
             nonlocal order
@@ -192,7 +189,7 @@ class _Driver:
             curve = [float(value) for value in self.world.run(config)[0]]
             trial = SimpleNamespace(trial_id=str(self.started), config=config, curve=curve, epoch=0, best=None)
             order += 1
-            self.halving.on_trial_add(None, trial)  # type: ignore[arg-type]
+            self.halving.enter(trial)  # type: ignore[arg-type]
             heapq.heappush(events, (now + self.clock.uniform(0.8, 1.25), order, trial))
 
         ended: list[Trained] = []
@@ -208,10 +205,10 @@ class _Driver:
                 "epoch": trial.epoch, METRIC: value, "best": trial.best, "done": finished,
                 OUTCOME: "completed" if finished else "running",
             }  # fmt: skip
-            stop = self.halving.on_trial_result(None, trial, result) == FairHalving.STOP  # type: ignore[arg-type]
+            stop = not finished and self.halving.judge(trial, result).stops  # type: ignore[arg-type]
             if finished or stop:
                 searcher.on_trial_complete(trial.trial_id, result)
-                self.halving.on_trial_complete(None, trial, result)  # type: ignore[arg-type]
+                self.halving.leave(trial, result)  # type: ignore[arg-type]
                 self.search_epochs += trial.epoch
                 ended.append(self._trained(trial, "completed" if finished else "stopped_early"))
                 start()

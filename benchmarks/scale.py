@@ -60,24 +60,23 @@ def wrap_parts(meter: Meter) -> None:
     """Where each part of a driver is entered."""
     from ray.tune.execution.tune_controller import TuneController
     from ray.tune.logger import JsonLoggerCallback
-    from tune_mtl.ray_tune.scheduler import FairHalving
-    from tune_mtl.ray_tune.tracking_callback import Tracker
 
+    from tune_mtl.ray_tune.callbacks import ProgressCallback, TrackingCallback
+    from tune_mtl.ray_tune.loop import TrialLoop
     from tune_mtl.ray_tune.searcher import FairSearcher
     from tune_mtl.ray_tune.snapshots import Snapshots
-    from tune_mtl.terminal.live_view import Screen
 
     meter.wrap_step(TuneController, "step")
     meter.wrap(TuneController, "_update_trial_queue", CONTROLLER, "start")
     meter.wrap(TuneController, "stop_trial", CONTROLLER, "end")
-    for callback, part in ((Tracker, TRACKER), (Screen, SCREEN), (JsonLoggerCallback, LOGGER)):
+    for callback, part in ((TrackingCallback, TRACKER), (ProgressCallback, SCREEN), (JsonLoggerCallback, LOGGER)):
         meter.wrap(callback, "on_trial_start", part, "start")
         meter.wrap(callback, "on_trial_result", part)
         meter.wrap(callback, "on_trial_complete", part, "end")
-    meter.wrap(FairHalving, "on_trial_add", HALVING, "start")
-    meter.wrap(FairHalving, "on_trial_result", HALVING)
-    meter.wrap(FairHalving, "on_trial_complete", HALVING, "end")
-    meter.wrap(FairHalving, "choose_trial_to_run", HALVING)
+    meter.wrap(TrialLoop, "on_trial_add", HALVING, "start")
+    meter.wrap(TrialLoop, "on_trial_result", HALVING)
+    meter.wrap(TrialLoop, "on_trial_complete", HALVING, "end")
+    meter.wrap(TrialLoop, "choose_trial_to_run", HALVING)
     meter.wrap(FairSearcher, "suggest", SEARCHER, "start", listed=True)
     meter.wrap(FairSearcher, "on_trial_result", SEARCHER)
     meter.wrap(FairSearcher, "on_trial_complete", SEARCHER, "end")
@@ -102,17 +101,18 @@ def measure(size: int, concurrency: int, algorithm: str) -> dict[str, Any]:
         stack.enter_context(mock.patch.dict(os.environ, {"TUNE_MTL_HOME": home}))
         os.environ.pop("MLFLOW_TRACKING_URI", None)
         from benchmarks.simulated import example, simulated_actors
-        from tune_mtl.experiment.search import _new_trials, plan_search
+        from tune_mtl.experiment.planning.make import plan_search
+        from tune_mtl.experiment.search import _new_trials
         from tune_mtl.ray_tune.cluster import Cluster
 
         asked = {"samples": size, "replicates": 1, "algorithm": algorithm, "max_epochs": EPOCHS}
         plan = plan_search(PROBLEM, name=NAME, concurrency=concurrency, **asked)
         example(PROBLEM)
         meter = stack.enter_context(Meter())
-        stack.enter_context(Cluster(plan.settings, own_module=False))
+        stack.enter_context(Cluster(plan.settings.address, own_module=False))
         stack.enter_context(simulated_actors(concurrency, meter.elsewhere, meter.tell))
         stack.enter_context(quiet_terminal())
-        with mock.patch("tune_mtl.ray_tune.tracking_callback.SearchRuns", NoStore):
+        with mock.patch("tune_mtl.tracking.tracker.SearchRuns", NoStore):
             wrap_parts(meter)
             trials = _new_trials(plan)
             before = _resident()
@@ -169,13 +169,14 @@ def _sorted(parts: Mapping[str, Cost], aside: tuple[str, ...]) -> list[tuple[str
 
 def _resumed(plan: Any) -> dict[str, Any]:
     """A resume of the same search, in which everything has ended."""
-    from tune_mtl.ray_tune.trials import Trials, journal_folder
+    from tune_mtl.experiment.running import journal_folder
+    from tune_mtl.experiment.search import _restored
     from tune_mtl.tracking.replay import Replay
 
     _, replay = timed(lambda: Replay.read(journal_folder(plan, "trial")))
 
     def resume() -> None:
-        again = Trials.restore(plan, plan.folder)
+        again = _restored(plan)
         again.tracker.open({}, {})
         again.run().raise_failure()
         again.tracker.flush()
@@ -210,7 +211,7 @@ def _delivered(plan: Any, tracker: Any) -> dict[str, Any]:
         if folder is not None:
             Path(folder).mkdir(parents=True, exist_ok=True)
             (Path(folder) / BEST_WEIGHTS).write_bytes(example(PROBLEM).weights)
-        _, cost = timed(partial(tracker._recorder._calls[record["call"]], **record["arguments"]))
+        _, cost = timed(partial(tracker._delivery._calls[record["call"]], **record["arguments"]))
         costs[record["call"]].append(cost)
     tracker.flush()
     _, listed = timed(lambda: summaries(plan.tracking_uri))
@@ -227,7 +228,7 @@ def _delivered(plan: Any, tracker: Any) -> dict[str, Any]:
 
 def _suggested(plan: Any) -> dict[str, Any]:
     """What a suggestion takes, having learnt from every trial of the run."""
-    from tune_mtl.ray_tune.trials import journal_folder
+    from tune_mtl.experiment.running import journal_folder
     from tune_mtl.tracking.journal import read_journal
 
     kept = list(read_journal(journal_folder(plan, "trial")))

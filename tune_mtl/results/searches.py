@@ -11,6 +11,7 @@ from tune_mtl.core.secrets import without_secrets
 from tune_mtl.results.best_trial import BestTrial
 from tune_mtl.tracking import names
 from tune_mtl.tracking.ranking import Winner, new_ranking, read_winners
+from tune_mtl.tracking.runs import search_runs
 from tune_mtl.tracking.store import client, no_store, reachable, tracking_uri
 
 if TYPE_CHECKING:
