@@ -190,8 +190,8 @@ def _delivered(plan: Any, tracker: Any) -> dict[str, Any]:
     from benchmarks.filled_store import FilledStore
     from benchmarks.simulated import example
     from tune_mtl.core.files import BEST_WEIGHTS
-    from tune_mtl.experiment.manage import summaries
     from tune_mtl.results.searches import best
+    from tune_mtl.results.summaries import summaries
     from tune_mtl.tracking import names
     from tune_mtl.tracking.journal import read_journal
     from tune_mtl.tracking.runs import SearchRuns

@@ -45,12 +45,15 @@ def doctor(
 
     Example: tune-mtl doctor --address 10.0.0.1:6379 --storage /shared/runs --tracking-uri http://10.0.0.1:5000
     """
-    from tune_mtl.terminal.health import run_doctor
+    from tune_mtl.preflight.doctor import examine
+    from tune_mtl.terminal.health import looking, show_checks
 
-    healthy = run_doctor(
-        address=address, storage=storage, tracking_uri=tracking_uri, data=None if data is None else str(data)
-    )
-    if not healthy:
+    with looking():
+        checks = examine(
+            address=address, storage=storage, tracking_uri=tracking_uri, data=None if data is None else str(data)
+        )
+    show_checks(checks)
+    if any(check.state == "failure" for check in checks):
         raise typer.Exit(1)
 
 

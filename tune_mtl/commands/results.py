@@ -60,9 +60,10 @@ def best(
 
 def list_searches(tracking_uri: Annotated[str | None, typer.Option(help="The MLflow store.")] = None) -> None:
     """List the searches of the store: state, trials, best."""
+    from tune_mtl.results.summaries import summaries
     from tune_mtl.terminal import searches as screen
 
-    screen.show_searches(tracking_uri)
+    screen.show_searches(summaries(tracking_uri))
 
 
 def rm(

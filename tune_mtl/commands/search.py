@@ -75,8 +75,10 @@ def search(
 
     if dry_run:  # without Ray and MLflow, which take longer to load than the plan to make
         from tune_mtl.experiment.planning.make import plan_search
+        from tune_mtl.experiment.planning.summary import summarise
 
-        screen.show_plan(plan_search(problem, **given))
+        said = summarise(plan_search(problem, **given))
+        screen.show_plan(said.title, said.header, said.rows, said.text)
         return
     if address is not None:  # before torch is loaded: this is known in milliseconds
         from tune_mtl.ray_tune.admission import check_address

@@ -3,9 +3,7 @@
 import os
 import shutil
 import tempfile
-from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,45 +14,14 @@ from tune_mtl.core.secrets import had_secrets
 from tune_mtl.experiment.lock import alone_in
 from tune_mtl.experiment.planning.settings import Settings
 from tune_mtl.ray_tune.snapshots import SNAPSHOT
-from tune_mtl.results.best_trial import BestTrial
-from tune_mtl.results.searches import all_searches, best, find_search
+from tune_mtl.results.searches import all_searches, find_search
 from tune_mtl.tracking import names
 from tune_mtl.tracking.runs import search_runs
-from tune_mtl.tracking.store import check_name, client, reachable, report_folder, storage_folder, tracking_uri
+from tune_mtl.tracking.store import check_name, client, reachable, report_folder, storage_folder
 from tune_mtl.tracking.views import forget_view
 
 if TYPE_CHECKING:
-    from mlflow import MlflowClient
-    from mlflow.entities import Run
-
-
-@dataclass(frozen=True)
-class SearchSummary:
-    """A line of ``tune-mtl list``."""
-
-    name: str
-    problem: str
-    state: str
-    counts: dict[str, int]
-    best: BestTrial | None
-
-
-def summaries(given_uri: str | None = None) -> list[SearchSummary]:
-    """All searches of the store, the newest first."""
-    uri = tracking_uri(given_uri)
-    reachable(uri)
-    of = client(uri)
-    found = []
-    for name, parent in all_searches(of).items():
-        children = search_runs(of, [parent.info.experiment_id], name, "trial")
-        counts = Counter(run.data.tags.get(names.OUTCOME, run.info.status.lower()) for run in children)
-        try:
-            winner = best(name, tracking_uri=uri)
-        except UserError:
-            winner = None
-        state = {"FINISHED": "complete", "RUNNING": "running or killed"}.get(parent.info.status, "interrupted")
-        found.append(SearchSummary(name, parent.data.tags.get(names.PROBLEM, ""), state, dict(counts), winner))
-    return found
+    from tune_mtl.tracking.store import Run, StoreClient
 
 
 def saved_settings(
@@ -103,7 +70,7 @@ def _ours(folder: Path) -> bool:
         return False
 
 
-def _own_folder(name: str, of: "MlflowClient", parent: "Run") -> Path | None:
+def _own_folder(name: str, of: "StoreClient", parent: "Run") -> Path | None:
     """The folder of a search: in the home, else where its run says; None if it is neither, or not ours."""
     places = [storage_folder(None)]
     with tempfile.TemporaryDirectory() as scratch, suppress(Exception):  # whatever a foreign artifact may hold

@@ -14,9 +14,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from types import FrameType
-
-from mlflow import MlflowClient
-from mlflow.entities import Run
+from typing import TYPE_CHECKING
 
 from tune_mtl.core.errors import UserError
 from tune_mtl.core.home import home
@@ -25,6 +23,9 @@ from tune_mtl.results.searches import all_searches, find_search
 from tune_mtl.terminal.console import console
 from tune_mtl.tracking.pages import Pages, prepare_pages
 from tune_mtl.tracking.store import artifact_root, client, reachable, tracking_uri
+
+if TYPE_CHECKING:
+    from tune_mtl.tracking.store import Run, StoreClient
 
 NEWEST = 5
 """So many searches are announced if none is named."""
@@ -170,7 +171,7 @@ def _check_port(host: str, port: int) -> None:
             ) from None
 
 
-def _searches(of: MlflowClient, search: str | None, given_uri: str | None) -> tuple[dict[str, Run], int]:
+def _searches(of: "StoreClient", search: str | None, given_uri: str | None) -> tuple[dict[str, "Run"], int]:
     """Return the searches to announce, by name, and how many others there are."""
     if search is not None:
         return {search: find_search(search, given_uri)[2]}, 0
@@ -178,7 +179,7 @@ def _searches(of: MlflowClient, search: str | None, given_uri: str | None) -> tu
     return dict(list(found.items())[:NEWEST]), max(0, len(found) - NEWEST)
 
 
-def _pages(of: MlflowClient, found: Mapping[str, Run]) -> list[Pages]:
+def _pages(of: "StoreClient", found: Mapping[str, "Run"]) -> list[Pages]:
     return [prepare_pages(of, name, parent) for name, parent in found.items()]
 
 

@@ -15,14 +15,13 @@ from tune_mtl.core.files import BEST_WEIGHTS
 from tune_mtl.core.html import paragraph, table
 from tune_mtl.core.objective import Objective
 from tune_mtl.problems.registry import importable
-from tune_mtl.tracking.store import client
+from tune_mtl.tracking.store import client, fetch
 
 if TYPE_CHECKING:
-    from mlflow import MlflowClient
-
     from tune_mtl.core.model import MultiTaskModel
     from tune_mtl.core.problem import Problem
     from tune_mtl.exporting.deliver import Exported
+    from tune_mtl.tracking.store import StoreClient
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +56,7 @@ class BestTrial:
     problem: "Problem | None" = field(default=None, repr=False, compare=False)
 
     @property
-    def client(self) -> "MlflowClient":
+    def client(self) -> "StoreClient":
         """A client of the store that holds the trial's run."""
         return client(self.tracking_uri)
 
@@ -68,15 +67,12 @@ class BestTrial:
         Raises:
             UserError: if the run has none.
         """
-        from mlflow.exceptions import MlflowException
-
-        folder = tempfile.mkdtemp(prefix="tune-mtl-")
         try:
-            return Path(self.client.download_artifacts(self.run_id, BEST_WEIGHTS, folder))
-        except (MlflowException, OSError) as error:
+            return fetch(self.client, self.run_id, BEST_WEIGHTS, tempfile.mkdtemp(prefix="tune-mtl-"))
+        except UserError as error:
             raise UserError(
                 f"trial {self.trial_id} of search '{self.search}' has no weights ({BEST_WEIGHTS}) in its run"
-                f" {self.run_id}: {str(error).splitlines()[0]}"
+                f" {self.run_id}: {error}"
             ) from None
 
     def load_model(self, problem: "Problem | None" = None) -> "MultiTaskModel":

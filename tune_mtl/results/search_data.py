@@ -21,8 +21,7 @@ from tune_mtl.tracking import names
 from tune_mtl.tracking.runs import search_runs
 
 if TYPE_CHECKING:
-    from mlflow import MlflowClient
-    from mlflow.entities import Run
+    from tune_mtl.tracking.store import Run, StoreClient
 
 
 _STORED_INFINITY = 1e300
@@ -126,7 +125,7 @@ class Evidence:
     state: str
     tags: Mapping[str, str]
     run_id: str
-    client: "MlflowClient" = field(repr=False)
+    client: "StoreClient" = field(repr=False)
     _histories: dict[tuple[str, str], dict[int, float]] = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -379,7 +378,7 @@ def _by_variant(runs: Iterable[Trained]) -> dict[str, list[Trained]]:
     return {name: [runs[seed] for seed in sorted(runs)] for name, runs in found.items()}
 
 
-def _artifact(of: "MlflowClient", parent: "Run", file: str) -> dict[str, Any]:
+def _artifact(of: "StoreClient", parent: "Run", file: str) -> dict[str, Any]:
     """A JSON artifact of the search's run; empty for searches that have none."""
     with tempfile.TemporaryDirectory() as scratch:
         try:

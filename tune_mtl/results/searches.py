@@ -16,11 +16,10 @@ from tune_mtl.tracking.store import client, no_store, reachable, tracking_uri
 
 if TYPE_CHECKING:
     import pandas as pd
-    from mlflow import MlflowClient
-    from mlflow.entities import Run
 
     from tune_mtl.core.problem import Problem
     from tune_mtl.exporting.deliver import Exported
+    from tune_mtl.tracking.store import Run, StoreClient
 
 
 def searched_keys(configs: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -67,7 +66,7 @@ def best_by_strategy(name: str, *, tracking_uri: str | None = None, recompute: b
     return {strategy: _trial(of, parent, winner, uri) for strategy, winner in ranking.items()}
 
 
-def _winners(of: "MlflowClient", parent: "Run", name: str, *, recompute: bool) -> dict[str, Winner]:
+def _winners(of: "StoreClient", parent: "Run", name: str, *, recompute: bool) -> dict[str, Winner]:
     """From the search's own run; where it does not say, or not to be believed, from all trials."""
     if names.WINNERS in parent.data.tags and not recompute:
         return read_winners(parent.data.tags[names.WINNERS])
@@ -77,7 +76,7 @@ def _winners(of: "MlflowClient", parent: "Run", name: str, *, recompute: bool) -
     return ranking.winners()
 
 
-def _trial(of: "MlflowClient", parent: "Run", winner: Winner, uri: str) -> BestTrial:
+def _trial(of: "StoreClient", parent: "Run", winner: Winner, uri: str) -> BestTrial:
     run = of.get_run(winner.run_id)
     return BestTrial(
         config=json.loads(run.data.tags[names.CONFIG]),
@@ -127,7 +126,7 @@ def export(
     return found.export(to=to, out=out, register=register, problem=problem)
 
 
-def find_search(name: str, given_uri: str | None) -> "tuple[str, MlflowClient, Run]":
+def find_search(name: str, given_uri: str | None) -> "tuple[str, StoreClient, Run]":
     """The store's address, a client, and the parent run of search ``name``.
 
     Raises:
@@ -143,13 +142,13 @@ def find_search(name: str, given_uri: str | None) -> "tuple[str, MlflowClient, R
     return uri, of, found[0]
 
 
-def all_searches(of: "MlflowClient") -> "dict[str, Run]":
+def all_searches(of: "StoreClient") -> "dict[str, Run]":
     """Every search of the store, by name, the newest first."""
     runs = search_runs(of, _experiments(of), None, "search")
     return {run.data.tags[names.SEARCH]: run for run in sorted(runs, key=lambda run: -run.info.start_time)}
 
 
-def _experiments(of: "MlflowClient") -> list[str]:
+def _experiments(of: "StoreClient") -> list[str]:
     """Return the ids of our experiments; the first thing that is asked of a store.
 
     Raises:

@@ -4,10 +4,8 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import Protocol
 
-from rich.console import Console
-
-from tune_mtl.preflight.checks import Check
 from tune_mtl.terminal.console import console
 
 _NAMED = 3
@@ -15,26 +13,37 @@ _NAMED = 3
 _COLOURS = {"ok": "green", "warning": "yellow", "failure": "red"}
 
 
-def run_doctor(*, address: str | None, storage: str | None, tracking_uri: str | None, data: str | None) -> bool:
-    """Examine and print; returns whether nothing has failed."""
-    from tune_mtl.preflight.doctor import examine
+class Check(Protocol):
+    """One thing that was looked at, as far as it is shown."""
 
-    with console().status("looking at every node ..."), _hushed():
-        checks = examine(address=address, storage=storage, tracking_uri=tracking_uri, data=data)
-    show_checks(checks)
-    return all(check.state != "failure" for check in checks)
+    @property
+    def state(self) -> str:
+        """``ok``, ``warning`` or ``failure``."""
+
+    @property
+    def where(self) -> str:
+        """The node, or the driver."""
+
+    @property
+    def what(self) -> str:
+        """What was found."""
+
+    @property
+    def way_out(self) -> str:
+        """What to do about it; empty if nothing need be done."""
 
 
 def show_checks(checks: Sequence[Check]) -> None:
     """Print the checks and what they come to."""
     screen = console()
-    together: dict[Check, list[str]] = {}
+    together: dict[tuple[str, str, str], list[str]] = {}
     for check in sorted(checks, key=lambda check: list(_COLOURS).index(check.state)):
-        together.setdefault(Check(check.state, "", check.what, check.way_out), []).append(check.where)
-    places = {check: _places(check, nodes) for check, nodes in together.items()}
+        together.setdefault((check.state, check.what, check.way_out), []).append(check.where)
+    places = {shown: _places(shown[0], nodes) for shown, nodes in together.items()}
     width = max(map(len, places.values()), default=0)
-    for check, place in places.items():
-        _print(screen, check, place, min(width, 40))
+    for (state, what, way_out), place in places.items():
+        screen.print(f"{state:<8} ", style=_COLOURS[state], end="")
+        screen.print(f"{place:<{min(width, 40)}}  {what}{f' -> {way_out}' if way_out else ''}", soft_wrap=True)
     counts = {state: sum(check.state == state for check in checks) for state in _COLOURS}
     if counts["failure"] or counts["warning"]:
         screen.print(f"\n{_count(counts['failure'], 'failure')}, {_count(counts['warning'], 'warning')}.")
@@ -43,8 +52,15 @@ def show_checks(checks: Sequence[Check]) -> None:
 
 
 @contextmanager
+def looking() -> Iterator[None]:
+    """Show that every node is looked at, without what Ray's own core writes where it is not let in."""
+    with console().status("looking at every node ..."), _hushed():
+        yield
+
+
+@contextmanager
 def _hushed() -> Iterator[None]:
-    """Without what Ray's own core writes to the error stream, a line per second, where it is not let in."""
+    """Discard what Ray's own core writes to the error stream: a line per second where it is not let in."""
     sys.stderr.flush()
     kept = os.dup(2)
     try:
@@ -57,14 +73,10 @@ def _hushed() -> Iterator[None]:
         os.close(kept)
 
 
-def _print(screen: Console, check: Check, place: str, width: int) -> None:
-    screen.print(f"{check.state:<8} ", style=_COLOURS[check.state], end="")
-    screen.print(f"{place:<{width}}  {check.what}{f' -> {check.way_out}' if check.way_out else ''}", soft_wrap=True)
-
-
-def _places(check: Check, nodes: Sequence[str]) -> str:
+def _places(state: str, nodes: Sequence[str]) -> str:
+    """Return the names of nodes, or how many there are."""
     named = list(dict.fromkeys(nodes))
-    return ", ".join(named) if check.state != "ok" or len(named) <= _NAMED else f"{len(named)} nodes"
+    return ", ".join(named) if state != "ok" or len(named) <= _NAMED else f"{len(named)} nodes"
 
 
 def _count(count: int, what: str) -> str:

@@ -1,85 +1,61 @@
 """Plans, results and lists of searches, for people."""
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
 
 from tune_mtl.terminal.console import console, number, table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from search_spaces import Dimension
-    from tune_mtl.experiment.planning.plan import Plan
-    from tune_mtl.experiment.search_result import SearchResult
     from tune_mtl.reporting.claims import Claim
     from tune_mtl.reporting.write import Report
     from tune_mtl.results.best_trial import BestTrial
+    from tune_mtl.results.summaries import SearchSummary
 
 
-def show_plan(plan: "Plan") -> None:
-    """What a search would run, with its cost extrapolated from a few mini-batches."""
-    from tune_mtl.experiment.planning.cost import measure
+class EndedSearch(Protocol):
+    """What a search gave, as far as it is shown."""
 
-    settings, measured = plan.settings, measure(plan, timed=True)
-    grid = settings.algorithm == "grid"
-    rows = []
-    for strategy in plan.space.strategies:
-        dimensions = "; ".join(
-            f"{name}: {_dimension(dimension, grid=grid)}" for name, dimension in plan.space.of(strategy).items()
-        )
-        rows.append((strategy, dimensions, _duration(measured.seconds[strategy])))
-    table(
-        ("strategy", "tried" if grid else "searched", "longest trial"),
-        rows,
-        title=f"search '{settings.name}' on {settings.problem}, space {plan.space.name}",
-    )
-    at_once = settings.concurrency or plan.slots
-    seconds = max(measured.spent / min(at_once, plan.total), measured.seconds_per_trial)
-    stopped = "" if settings.scheduler == "none" else "; early stopping saves on it"
-    console().print(
-        f"{plan.total} trials{_tunings(plan)} of at most {plan.budget} by {plan.objective},"
-        f" algorithm {settings.algorithm}, scheduler {settings.scheduler}, balance {settings.balance}.\n"
-        f"{_protocol(plan)}"
-        f"At most about {_duration(seconds)} with {at_once} at once on machines like this one"
-        f" ({_duration(measured.seconds_per_trial)} for the slowest trial{stopped}),"
-        f" {measured.disk / 2**20:.0f} MiB on disk in {plan.storage}.\n"
-        f"{measured.how}\n"
-        f"{_after(plan)}Nothing was started.",
-        soft_wrap=True,
-    )
+    @property
+    def name(self) -> str:
+        """The name of the search."""
 
+    @property
+    def best(self) -> "BestTrial | None":
+        """The best trial of all."""
 
-def _protocol(plan: "Plan") -> str:
-    """Seeds, batch sizes, and which data decide."""
-    seeds = ", ".join(str(seed) for seed in plan.seeds.values())
-    sizes = []
-    for key in ("batch_size", "eval_batch_size"):
-        tried = plan.space.dimensions.get(key)
-        sizes.append(str(plan.constant.get(key)) if tried is None else _dimension(tried, grid=True))
-    said = f"Seed{'s' if len(plan.seeds) > 1 else ''} {seeds}; batch size {sizes[0]}, {sizes[1]} in evaluation.\n"
-    protocol = getattr(plan.problem, "protocol_text", None)
-    return said if protocol is None else f"{said}Protocol {protocol}.\n"
+    @property
+    def best_by_strategy(self) -> "dict[str, BestTrial]":
+        """The best trial of each strategy."""
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many trials ended in each way."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether everything that was asked for has ended."""
+
+    @property
+    def confirmed(self) -> int:
+        """The number of fresh seeds on which choices were trained again."""
+
+    @property
+    def report(self) -> "Report | None":
+        """The page, if one was written."""
+
+    @property
+    def folder(self) -> Path:
+        """Where the log is."""
 
 
-def _tunings(plan: "Plan") -> str:
-    """How they are shared out."""
-    return "" if plan.replicates == 1 else f" ({plan.replicates} tunings of every strategy)"
+def show_plan(title: str, header: Sequence[str], rows: Sequence[Sequence[str]], text: str) -> None:
+    """Print what a search would run: a table of its strategies, and the rest in sentences."""
+    table(header, rows, title=title)
+    console().print(text, soft_wrap=True)
 
 
-def _after(plan: "Plan") -> str:
-    """What follows the trials."""
-    seeds = plan.settings.confirm
-    if not seeds:
-        return ""
-    at_least = seeds * len(plan.space.strategies) * plan.replicates
-    each = "" if plan.replicates == 1 else " of each of its tunings"
-    grows = " More replicates follow until the strategies are told apart." if plan.settings.replicates == "auto" else ""
-    return (
-        f"Then the choice of each strategy{each} on {seeds} fresh seed{'s' if seeds > 1 else ''}: {at_least} whole"
-        f" runs, and controls.{grows}\n"
-    )
-
-
-def show_result(result: "SearchResult") -> None:
+def show_result(result: EndedSearch) -> None:
     """The best config of each strategy, the best of all, and what to do next."""
     screen = console()
     counts = ", ".join(f"{count} {outcome}" for outcome, count in sorted(result.counts.items())) or "no trials"
@@ -147,19 +123,17 @@ def show_best(name: str, best: "BestTrial") -> None:
         )
 
 
-def show_searches(tracking_uri: str | None) -> None:
-    """One line per search."""
-    from tune_mtl.experiment.manage import summaries
-
+def show_searches(searches: "Sequence[SearchSummary]") -> None:
+    """Print one line per search."""
     rows = [
         (
-            summary.name,
-            summary.problem,
-            summary.state,
-            ", ".join(f"{count} {outcome}" for outcome, count in sorted(summary.counts.items())) or "-",
-            describe(summary.best) if summary.best is not None else "-",
+            search.name,
+            search.problem,
+            search.state,
+            ", ".join(f"{count} {outcome}" for outcome, count in sorted(search.counts.items())) or "-",
+            describe(search.best) if search.best is not None else "-",
         )
-        for summary in summaries(tracking_uri)
+        for search in searches
     ]
     if rows:
         table(("search", "problem", "state", "trials", "best"), rows)
@@ -197,23 +171,3 @@ def _ranking(winners: "dict[str, BestTrial]") -> None:
         for strategy, best in winners.items()
     ]
     table(("strategy", f"best {metric}", *searched, "epoch", "path", "trial"), rows)
-
-
-def _dimension(dimension: "Dimension", *, grid: bool) -> str:
-    """Return every value that a grid tries, or what a guided search may choose from."""
-    values = dimension.points() if grid else getattr(dimension, "values", None)
-    if values is not None:
-        return ", ".join(f"{value:g}" if isinstance(value, float) else str(value) for value in values)
-    return f"{dimension.low:g} to {dimension.high:g}"  # type: ignore[union-attr]
-
-
-def _duration(seconds: float) -> str:
-    """Return a length of time in the unit that people would choose."""
-    if seconds < 120:
-        return f"{seconds:.0f} s"
-    if seconds < 7200:
-        return f"{seconds / 60:.0f} min"
-    if seconds < 2 * 86400:
-        return f"{seconds / 3600:.1f} h"
-    days = seconds / 86400
-    return f"{days:.0f} days" if days < 730 else f"{days / 365:.0f} years"

@@ -4,7 +4,7 @@ import os
 import re
 import socket
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import urlsplit
 
 from tune_mtl.core.errors import UserError
@@ -14,6 +14,9 @@ from tune_mtl.tracking.sqlite_file import check_sqlite
 
 if TYPE_CHECKING:
     from mlflow import MlflowClient
+    from mlflow.entities import Run as Run
+
+    StoreClient: TypeAlias = MlflowClient
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 _REACH_SECONDS = 10
@@ -109,7 +112,7 @@ def reachable(uri: str, *, writing: bool = False) -> None:
         ) from None
 
 
-def client(uri: str) -> "MlflowClient":
+def client(uri: str) -> "StoreClient":
     """A client of the store, with MLflow's chatter turned down."""
     import logging
 
@@ -144,7 +147,7 @@ def _install(uri: str) -> str:
     return extra if uri.startswith("postgresql") else "install SQLAlchemy's driver for it"
 
 
-def experiment_id(of: "MlflowClient", name: str, uri: str) -> str:
+def experiment_id(of: "StoreClient", name: str, uri: str) -> str:
     """The experiment's id; made if there is none."""
     found = of.get_experiment_by_name(name)
     if found is not None:
@@ -155,3 +158,17 @@ def experiment_id(of: "MlflowClient", name: str, uri: str) -> str:
 def _artifacts(name: str, uri: str) -> str | None:
     root = artifact_root(uri)
     return None if root is None else f"{root}/{re.sub(r'[^A-Za-z0-9_.-]', '_', name)}"
+
+
+def fetch(store: "StoreClient", run_id: str, file: str, folder: str) -> Path:
+    """Copy an artifact of a run into ``folder``; returns where it is.
+
+    Raises:
+        UserError: if the run has no such artifact, or the store does not give it.
+    """
+    from mlflow.exceptions import MlflowException
+
+    try:
+        return Path(store.download_artifacts(run_id, file, folder))
+    except (MlflowException, OSError) as error:
+        raise UserError(str(error).splitlines()[0]) from None

@@ -1,0 +1,103 @@
+"""A plan in words: what a search would run, how long that takes and what it keeps on disk."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from search_spaces import Dimension
+from tune_mtl.experiment.planning.cost import measure
+from tune_mtl.experiment.planning.plan import Plan
+
+
+@dataclass(frozen=True)
+class PlanSummary:
+    """What a person reads of a plan.
+
+    Attributes:
+        title: Of the table.
+        header: Of the table.
+        rows: One per strategy.
+        text: What follows the table.
+    """
+
+    title: str
+    header: tuple[str, ...]
+    rows: Sequence[tuple[str, ...]]
+    text: str
+
+
+def summarise(plan: Plan) -> PlanSummary:
+    """Return what a search would run, with its cost extrapolated from a few mini-batches."""
+    settings, measured = plan.settings, measure(plan, timed=True)
+    grid = settings.algorithm == "grid"
+    rows = []
+    for strategy in plan.space.strategies:
+        dimensions = "; ".join(
+            f"{name}: {_dimension(dimension, grid=grid)}" for name, dimension in plan.space.of(strategy).items()
+        )
+        rows.append((strategy, dimensions, _duration(measured.seconds[strategy])))
+    at_once = settings.concurrency or plan.slots
+    seconds = max(measured.spent / min(at_once, plan.total), measured.seconds_per_trial)
+    stopped = "" if settings.scheduler == "none" else "; early stopping saves on it"
+    text = (
+        f"{plan.total} trials{_tunings(plan)} of at most {plan.budget} by {plan.objective},"
+        f" algorithm {settings.algorithm}, scheduler {settings.scheduler}, balance {settings.balance}.\n"
+        f"{_protocol(plan)}"
+        f"At most about {_duration(seconds)} with {at_once} at once on machines like this one"
+        f" ({_duration(measured.seconds_per_trial)} for the slowest trial{stopped}),"
+        f" {measured.disk / 2**20:.0f} MiB on disk in {plan.storage}.\n"
+        f"{measured.how}\n"
+        f"{_after(plan)}Nothing was started."
+    )
+    title = f"search '{settings.name}' on {settings.problem}, space {plan.space.name}"
+    return PlanSummary(title, ("strategy", "tried" if grid else "searched", "longest trial"), rows, text)
+
+
+def _protocol(plan: Plan) -> str:
+    """Return the seeds, the batch sizes, and which data decide."""
+    seeds = ", ".join(str(seed) for seed in plan.seeds.values())
+    sizes = []
+    for key in ("batch_size", "eval_batch_size"):
+        tried = plan.space.dimensions.get(key)
+        sizes.append(str(plan.constant.get(key)) if tried is None else _dimension(tried, grid=True))
+    said = f"Seed{'s' if len(plan.seeds) > 1 else ''} {seeds}; batch size {sizes[0]}, {sizes[1]} in evaluation.\n"
+    protocol = getattr(plan.problem, "protocol_text", None)
+    return said if protocol is None else f"{said}Protocol {protocol}.\n"
+
+
+def _tunings(plan: Plan) -> str:
+    """Return how the trials are shared out."""
+    return "" if plan.replicates == 1 else f" ({plan.replicates} tunings of every strategy)"
+
+
+def _after(plan: Plan) -> str:
+    """Return what follows the trials."""
+    seeds = plan.settings.confirm
+    if not seeds:
+        return ""
+    at_least = seeds * len(plan.space.strategies) * plan.replicates
+    each = "" if plan.replicates == 1 else " of each of its tunings"
+    grows = " More replicates follow until the strategies are told apart." if plan.settings.replicates == "auto" else ""
+    return (
+        f"Then the choice of each strategy{each} on {seeds} fresh seed{'s' if seeds > 1 else ''}: {at_least} whole"
+        f" runs, and controls.{grows}\n"
+    )
+
+
+def _dimension(dimension: Dimension, *, grid: bool) -> str:
+    """Return every value that a grid tries, or what a guided search may choose from."""
+    values = dimension.points() if grid else getattr(dimension, "values", None)
+    if values is not None:
+        return ", ".join(f"{value:g}" if isinstance(value, float) else str(value) for value in values)
+    return f"{dimension.low:g} to {dimension.high:g}"  # type: ignore[union-attr]
+
+
+def _duration(seconds: float) -> str:
+    """Return a length of time in the unit that people would choose."""
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} min"
+    if seconds < 2 * 86400:
+        return f"{seconds / 3600:.1f} h"
+    days = seconds / 86400
+    return f"{days:.0f} days" if days < 730 else f"{days / 365:.0f} years"
