@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 from ray.tune import Trainable
-from ray.tune.result import SHOULD_CHECKPOINT
 
+from trainables.compat import SHOULD_CHECKPOINT, forget_iterations
 from trainables.keys import OUTCOME, REASON, proper
 from trainables.sharing import SharedProblem
 from tune_mtl.core.errors import UserError
@@ -115,7 +115,7 @@ class MTLTrainable(Trainable):
         except (UserError, OSError, ValueError) as error:
             logger.warning("the trial starts again: %s", error)
             self.reset_config(self.config)
-            self._iteration, self._time_total = 0, 0.0
+            forget_iterations(self)
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         """Become another trial: model, optimizers, generators and history are all made anew."""
