@@ -64,6 +64,22 @@ class Data(Protocol):
         ...
 
 
+@runtime_checkable
+class LoadedData(Protocol):
+    """Data that load a whole sequence of batches themselves, and may draw random numbers for every sample."""
+
+    def batches(self, order: Sequence[Tensor], seed: int) -> Iterator[Batch]:
+        """The batches of ``order``, of which each holds indices; ``seed`` is that of the epoch."""
+        ...
+
+
+@runtime_checkable
+class MarkedData(Protocol):
+    """Data that know a short text by which their content is told from that of others."""
+
+    fingerprint: str
+
+
 class TensorData:
     """Data that are already tensors: a batch is one gather per tensor."""
 

@@ -30,6 +30,9 @@ class Problem:
         own_options: Arguments of the class that makes the problem which a config may name without ``problem_``.
         paper_options: Those of them with which the paper did its experiments: ``--space paper`` uses them.
         analysed: The names of what ``analyse`` gives.
+        prepared: The prepared set (`prepare.prepared_set`) that its data are read from, or None.
+        protocol: The name of the rule by which its data are split, where there are several; or None.
+        protocol_text: The same in a few words, for people.
     """
 
     name: str
@@ -41,6 +44,9 @@ class Problem:
     own_options: ClassVar[tuple[str, ...]] = ()
     paper_options: ClassVar[Mapping[str, Any]] = {}
     analysed: ClassVar[tuple[str, ...]] = ()
+    prepared: Any = None
+    protocol: str | None = None
+    protocol_text: str | None = None
 
     def __init__(
         self,

@@ -33,7 +33,7 @@ def problem_facts(plan: Plan) -> dict[str, Any]:
         "mini_batches_per_epoch": mini_batches_per_epoch(problem, config),
         "batch_size": config.batch_size,
         "objective_warning": problem.objective_warning,
-        "protocol": getattr(problem, "protocol", None),
+        "protocol": problem.protocol,
         "budget": {"counts": plan.budget.counts, "length": plan.budget.length},
         "total": plan.total,
         "trials_per_tuning": trials_per_tuning(plan),

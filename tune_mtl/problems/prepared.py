@@ -37,10 +37,10 @@ class PreparedProblem(Problem):
         self.protocol = protocol
         self.prepared = open_prepared(self.name, data)
         self.prepared.require(*self.contents)  # what is missing is said now, not when it is due after training
+        self.protocol_text = self._describe_protocol()
         super().__init__(**parts)
 
-    @property
-    def protocol_text(self) -> str:
+    def _describe_protocol(self) -> str:
         """What the protocol means for this set, in a few words."""
         splits = self.contents[0]
         if len(splits) == 3:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from tune_mtl.core.data import Data, TensorData
+from tune_mtl.core.data import Data, MarkedData, TensorData
 from tune_mtl.core.errors import UserError
 from tune_mtl.core.files import replace_atomically
 
@@ -58,8 +58,7 @@ def fingerprint(data: Data) -> str | None:
     """What tells the content of ``data`` from that of others; None where only its owner could tell."""
     if isinstance(data, TensorData):
         return digest(tuple(data.everything))[:12]
-    own = getattr(data, "fingerprint", None)
-    return own if isinstance(own, str) and own else None
+    return (data.fingerprint or None) if isinstance(data, MarkedData) else None
 
 
 def _parts(value: Any) -> Iterator[Any]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 from torch import Tensor
 
-from tune_mtl.core.data import Batch, Data
+from tune_mtl.core.data import Batch, Data, LoadedData
 from tune_mtl.core.seeds import derive, generator
 
 _AHEAD = 2
@@ -35,8 +35,12 @@ def batches(
     Data that bring their own ``batches`` may draw random numbers while loading: those load in this thread, or in worker
     processes of their own.
     """
-    random = hasattr(data, "batches")
-    loaded = data.batches(order, derive(seed, "samples", epoch)) if random else map(data.batch, order)  # type: ignore[attr-defined]
+    random = isinstance(data, LoadedData)
+    loaded: Iterator[Batch]
+    if isinstance(data, LoadedData):
+        loaded = data.batches(order, derive(seed, "samples", epoch))
+    else:
+        loaded = map(data.batch, order)
     loaded = (batch if isinstance(batch, Batch) else Batch(*batch) for batch in loaded)
     if device.type == "cuda":
         loaded = map(Batch.pin_memory, loaded)

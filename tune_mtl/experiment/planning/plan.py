@@ -174,7 +174,7 @@ class Plan:
     @property
     def needs(self) -> Needs:
         """What has to be ready before the search starts."""
-        prepared = getattr(self.problem, "prepared", None)
+        prepared = self.problem.prepared
         settings = self.settings
         return Needs(
             folder=Path(self.storage),

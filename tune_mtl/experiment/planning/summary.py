@@ -60,7 +60,7 @@ def _protocol(plan: Plan) -> str:
         tried = plan.space.dimensions.get(key)
         sizes.append(str(plan.constant.get(key)) if tried is None else _dimension(tried, grid=True))
     said = f"Seed{'s' if len(plan.seeds) > 1 else ''} {seeds}; batch size {sizes[0]}, {sizes[1]} in evaluation.\n"
-    protocol = getattr(plan.problem, "protocol_text", None)
+    protocol = plan.problem.protocol_text
     return said if protocol is None else f"{said}Protocol {protocol}.\n"
 
 
