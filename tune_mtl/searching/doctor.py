@@ -57,8 +57,10 @@ def require_healthy(plan: Plan) -> None:
     own = getattr(plan.problem, "prepared", None)
     sets = (own,) if isinstance(own, PreparedSet) else ()
     case = Case(storage=Path(plan.storage), sets=sets, thorough=False, gpus=settings.gpus_per_trial > 0, least_disk=0)
-    checks = [check_tracking(plan.tracking_uri), *(check for each in sets for check in sizes(each))]
-    checks += [*check_nodes(case), *_room(settings)]
+    checks = _room(settings)
+    if all(check.state != "failure" for check in checks):  # else no node need be asked
+        checks += [check_tracking(plan.tracking_uri), *(check for each in sets for check in sizes(each))]
+        checks += check_nodes(case)
     for check in checks:
         if check.state == "warning":
             logger.warning("%s: %s (%s)", check.where, check.what, check.way_out)
