@@ -43,6 +43,7 @@ class TrialResult:
         metrics: Said once: ``best/...``, ``path/best_...``, ``test/...``, ``updates``, ``seconds``.
         history: One record per evaluation.
         checkpoint: The best weights' file, or None if nothing was written or no epoch was evaluated.
+        reason: Of a diverged trial, what left the finite numbers first, and when; else None.
     """
 
     config: dict[str, Any]
@@ -52,6 +53,7 @@ class TrialResult:
     checkpoint: Path | None
     problem: Problem
     weights: dict[str, torch.Tensor] | None
+    reason: str | None = None
 
     def load_model(self) -> MultiTaskModel:
         """The network with its best weights, on the CPU, ready to predict.
@@ -153,6 +155,7 @@ def _run(
         checkpoint=folder.path / BEST if folder is not None and trainer.best is not None else None,
         problem=trainer.problem,
         weights=trainer.best.weights if trainer.best is not None else None,
+        reason=trainer.diverged,
     )
     if folder is not None:
         folder.finish(result, trainer.device)
@@ -234,6 +237,7 @@ class RunFolder:
             checkpoint=best if best.exists() else None,
             problem=problem,
             weights=None,
+            reason=content.get("reason"),
         )
 
     def go_on(self, trainer: Trainer) -> None:
@@ -278,6 +282,7 @@ class RunFolder:
             {
                 "config": result.config,
                 "outcome": result.outcome,
+                **({} if result.reason is None else {"reason": result.reason}),
                 "metrics": result.metrics,
                 "history": result.history,
                 "environment": environment(device),
