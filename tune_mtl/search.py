@@ -27,6 +27,7 @@ from tune_mtl.searching.halving import FairHalving
 from tune_mtl.searching.manage import release_unbegun, saved_settings
 from tune_mtl.searching.paper import as_the_paper
 from tune_mtl.searching.plan import Plan, default_replicates
+from tune_mtl.searching.readiness import require_trainable
 from tune_mtl.searching.references import keep_references
 from tune_mtl.searching.result import SearchResult
 from tune_mtl.searching.rounds import extended, next_round
@@ -56,6 +57,7 @@ def plan_search(problem: str | Problem, **options: Any) -> Plan:
     name = problem if isinstance(problem, str) else loaded.name
     if given.get("space") == "paper":
         loaded, given = as_the_paper(problem, loaded, given)
+    require_trainable(loaded, given, problem if isinstance(problem, str) else None)
     given.setdefault("replicates", default_replicates(loaded, given))
     if given["replicates"] != 1:
         given.setdefault("confirm", 1)
@@ -140,7 +142,8 @@ def search(
             environment variable ``TUNE_MTL_EXPORT`` is 0.
 
     Raises:
-        UserError: for anything that cannot be, before any trial starts.
+        UserError: for anything that cannot be, before any trial starts; for a problem that cannot be trained, see
+            :func:`tune_mtl.check_problem`.
     """
     given = {key: value for key, value in locals().items() if key != "problem"}
     check_address(address)

@@ -24,6 +24,7 @@ from tune_mtl.strategies.make import strategy_class
 from tune_mtl.strategies.registry import strategy_info
 from tune_mtl.training import checkpoint
 from tune_mtl.training.config import Config, resolve
+from tune_mtl.training.examination.examine import require_ready
 from tune_mtl.training.references import judged
 from tune_mtl.training.trainer import Diverged, Record, Trainer, check_same_config
 
@@ -102,11 +103,14 @@ def train(
         on_evaluation: Called with each new record.
 
     Raises:
-        UserError: for anything in the input that cannot be, before anything is written.
+        UserError: for anything in the input that cannot be, before anything is written; for a problem that cannot be
+            trained, see :func:`tune_mtl.check_problem`.
     """
     loaded = load_problem(problem, config)
     name = problem if isinstance(problem, str) else None
     resolve(loaded, config, name)  # what cannot be is said before anything is computed
+    if not resume:
+        require_ready(loaded, config, name)
     loaded = judged(loaded, config)
     resolved = resolve(loaded, config, name)
     with ExitStack() as stack:
