@@ -22,6 +22,7 @@ from tune_mtl.searching.alone import alone_in
 from tune_mtl.searching.cluster import Cluster, logged_to
 from tune_mtl.searching.cost import check_disk
 from tune_mtl.searching.doctor import require_healthy
+from tune_mtl.searching.every import with_every_strategy
 from tune_mtl.searching.facts import problem_facts
 from tune_mtl.searching.halving import FairHalving
 from tune_mtl.searching.manage import release_unbegun, saved_settings
@@ -58,12 +59,13 @@ def plan_search(problem: str | Problem, **options: Any) -> Plan:
     if given.get("space") == "paper":
         loaded, given = as_the_paper(problem, loaded, given)
     require_trainable(loaded, given, problem if isinstance(problem, str) else None)
+    given, left_out = with_every_strategy(loaded, given)
     given.setdefault("replicates", default_replicates(loaded, given))
     if given["replicates"] != 1:
         given.setdefault("confirm", 1)
     given.setdefault("export", exports_by_default())
     given.setdefault("name", f"{loaded.name}-{time.strftime('%Y%m%d-%H%M%S')}")
-    return Plan.make(loaded, build(Settings, {"problem": name, **given}))
+    return replace(Plan.make(loaded, build(Settings, {"problem": name, **given})), left_out=left_out)
 
 
 def search(
@@ -106,7 +108,8 @@ def search(
         problem: A built-in name, ``package.module:attribute``, or a :class:`Problem`.
         name: Of the search, unique; default: problem and time.
         space: ``wide`` (default) or ``paper`` (a grid on three seeds, nobody stopped early), or one of the problem's.
-        strategies: Which; default: those of the space.
+        strategies: Which; default: those of the space. ``"all"``: every one that is installed and can train this
+            network; for each other, a line says why it was left out.
         lr: ``1e-5:1e-2``, ``1e-3,1e-2`` or one value, instead of the space's.
         groups: ``2,4`` or ``1:4``, instead of the space's.
         fixed: Config values and options that every trial has.
@@ -148,6 +151,8 @@ def search(
     given = {key: value for key, value in locals().items() if key != "problem"}
     check_address(address)
     plan = plan_search(problem, **given)
+    for reason in plan.left_out.values():
+        logger.warning("left out: %s", reason)
     reachable(plan.tracking_uri)
     _check_unused(plan)
     plan.check_strategies()
