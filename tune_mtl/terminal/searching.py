@@ -32,6 +32,8 @@ def show_plan(plan: "Plan") -> None:
         rows,
         title=f"search '{settings.name}' on {settings.problem}, space {plan.space.name}",
     )
+    for reason in plan.left_out.values():
+        console().print(f"left out: {reason}", soft_wrap=True)
     at_once = settings.concurrency or plan.slots
     seconds = max(measured.spent / min(at_once, plan.total), measured.seconds_per_trial)
     stopped = "" if settings.scheduler == "none" else "; early stopping saves on it"
