@@ -39,7 +39,7 @@ app = typer.Typer(
 )
 
 for command in (
-    train.train, ready.prepare, ready.doctor, ready.problems, ready.strategies,
+    train.train, ready.prepare, ready.doctor, ready.check_problem, ready.problems, ready.strategies,
     search.search, search.resume, search.extend, search.confirm,
     results.report, results.claims, results.best, export.export,
 ):  # fmt: skip

@@ -86,6 +86,8 @@ def test_a_search_tracks_every_trial_once(searched):
             {"groups"} if "groups" in run.data.params else set()
         )
         assert json.loads(tags[names.CONFIG])["problem"] == PROBLEM
+        if tags[names.OUTCOME] == "diverged":
+            assert "first to be not finite" in tags[names.REASON]
         if tags[names.OUTCOME] in RANKED and run.data.metrics["best/val/loss"] < 1e6:
             for metric in (
                 "train/loss",

@@ -250,8 +250,8 @@ def test_the_relative_loss_can_be_asked_for():
     config = {"strategy": "sus", "lr": 0.01, "epochs": 1, "metric": "val/relative_loss"}
     assert train_trial(toy_problem(2), config).history[0]["val/relative_loss"] > 0
     problem = toy_problem(2)
-    problem.tasks = [Task("t0", F.mse_loss), Task("t1", undecided)]
-    with pytest.raises(UserError, match=r"task 't1' \(its loss has no gradient in the prediction\)"):
+    problem.tasks = [Task("t0", F.mse_loss), Task("t1", lambda prediction, _: (prediction**2).mean())]
+    with pytest.raises(UserError, match=r"task 't1' \(its best constant prediction scores 0"):
         train_trial(problem, config)
 
 

@@ -84,7 +84,8 @@ def search(
         problem: A built-in name, ``package.module:attribute``, or a :class:`Problem`.
         name: Of the search, unique; default: problem and time.
         space: ``wide`` (default) or ``paper`` (a grid on three seeds, nobody stopped early), or one of the problem's.
-        strategies: Which; default: those of the space.
+        strategies: Which; default: those of the space. ``"all"``: every one that is installed and can train this
+            network; for each other, a line says why it was left out.
         lr: ``1e-5:1e-2``, ``1e-3,1e-2`` or one value, instead of the space's.
         groups: ``2,4`` or ``1:4``, instead of the space's.
         fixed: Config values and options that every trial has.
@@ -120,12 +121,15 @@ def search(
             environment variable ``TUNE_MTL_EXPORT`` is 0.
 
     Raises:
-        UserError: for anything that cannot be, before any trial starts.
+        UserError: for anything that cannot be, before any trial starts; for a problem that cannot be trained, see
+            :func:`tune_mtl.check_problem`.
     """
     given = {key: value for key, value in locals().items() if key != "problem"}
     check_address(address)
     plan = plan_search(problem, **given)
     reachable(plan.tracking_uri, writing=True)
+    for reason in plan.left_out.values():
+        logger.warning("left out: %s", reason)
     _check_unused(plan)
     plan.check_strategies()
     check_disk(plan)

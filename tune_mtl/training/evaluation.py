@@ -41,6 +41,11 @@ class LossMeter:
         """Whether every loss so far was a finite number. Waits for the device."""
         return bool(torch.isfinite(self._sums).all())
 
+    def lost(self) -> list[str]:
+        """Return the tasks some loss of which was not finite."""
+        finite = torch.isfinite(self._sums).tolist()
+        return [task for task, good in zip(self._tasks, finite, strict=True) if not good]
+
     def means(self) -> dict[str, float]:
         """By task, without those that had no labels."""
         sums = dict(zip(self._tasks, self._sums.tolist(), strict=True))

@@ -26,6 +26,8 @@ class PathLength:
 
     Attributes:
         updates: Steps counted so far.
+        steps: Give it a list, and the length of each step is added, on the device; whoever does so empties it. None,
+            the default, keeps none.
     """
 
     def __init__(self, model: MultiTaskModel, optimizers: Iterable[Optimizer]) -> None:
@@ -38,6 +40,7 @@ class PathLength:
             self._start.copy_from(self._weights)
         self._total = torch.zeros((), dtype=torch.float64, device=self._weights[0].device)
         self.updates = 0
+        self.steps: list[Tensor] | None = None
         self._hooks = []
         trunk = {id(p) for p in model.trunk.parameters()}
         for optimizer in optimizers:
@@ -82,8 +85,11 @@ class PathLength:
     @torch.no_grad()
     def _after(self, *_: Any) -> None:
         self._step.subtract(self._weights)
-        self._total.add_(self._step.norm())
+        length = self._step.norm()
+        self._total.add_(length)
         self.updates += 1
+        if self.steps is not None:
+            self.steps.append(length)
 
 
 def traced_weights(trunk: nn.Module) -> list[nn.Parameter]:

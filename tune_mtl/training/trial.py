@@ -25,6 +25,7 @@ from tune_mtl.strategies.make import strategy_class
 from tune_mtl.strategies.registry import strategy_info
 from tune_mtl.training import checkpoint
 from tune_mtl.training.config import Config, resolve
+from tune_mtl.training.examination.examine import require_ready
 from tune_mtl.training.references import judged
 from tune_mtl.training.trainer import Diverged, Record, Trainer, check_same_config
 
@@ -44,6 +45,7 @@ class TrialResult:
         metrics: Said once: ``best/...``, ``path/best_...``, ``test/...``, ``updates``, ``seconds``.
         history: One record per evaluation.
         checkpoint: The best weights' file, or None if nothing was written or no epoch was evaluated.
+        reason: Of a diverged trial, what left the finite numbers first, and when; else None.
     """
 
     config: dict[str, Any]
@@ -53,6 +55,7 @@ class TrialResult:
     checkpoint: Path | None
     problem: Problem
     weights: dict[str, torch.Tensor] | None
+    reason: str | None = None
 
     def load_model(self) -> MultiTaskModel:
         """The network with its best weights, on the CPU, ready to predict.
@@ -101,11 +104,14 @@ def train(
         on_evaluation: Called with each new record.
 
     Raises:
-        UserError: for anything in the input that cannot be, before anything is written.
+        UserError: for anything in the input that cannot be, before anything is written; for a problem that cannot be
+            trained, see :func:`tune_mtl.check_problem`.
     """
     loaded = load_problem(problem, config)
     name = problem if isinstance(problem, str) else None
     resolve(loaded, config, name)  # what cannot be is said before anything is computed
+    if not resume:
+        require_ready(loaded, config, name)
     loaded = judged(loaded, config)
     resolved = resolve(loaded, config, name)
     with ExitStack() as stack:
@@ -154,6 +160,7 @@ def _run(
         checkpoint=folder.path / BEST_WEIGHTS if folder is not None and trainer.best is not None else None,
         problem=trainer.problem,
         weights=trainer.best.weights if trainer.best is not None else None,
+        reason=trainer.diverged,
     )
     if folder is not None:
         folder.finish(result, trainer.device)
@@ -239,6 +246,7 @@ class RunFolder:
             checkpoint=best if best.exists() else None,
             problem=problem,
             weights=None,
+            reason=content.get("reason"),
         )
 
     def go_on(self, trainer: Trainer) -> None:
@@ -283,6 +291,7 @@ class RunFolder:
             {
                 "config": result.config,
                 "outcome": result.outcome,
+                **({} if result.reason is None else {"reason": result.reason}),
                 "metrics": result.metrics,
                 "history": result.history,
                 "environment": environment(device),
