@@ -3,7 +3,6 @@
 import fcntl
 import os
 import platform
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -27,10 +26,8 @@ from tune_mtl.training import checkpoint
 from tune_mtl.training.config import Config, resolve
 from tune_mtl.training.examination.examine import require_ready
 from tune_mtl.training.references import judged
+from tune_mtl.training.saving import SavingPace
 from tune_mtl.training.trainer import Diverged, Record, Trainer, check_same_config
-
-CHECKPOINT_SHARE = 0.03
-"""Resume checkpoints may cost this share of the training time."""
 
 CONFIG, RESULT, CHECKPOINT = "config.json", "result.json", "checkpoint.pt"
 
@@ -179,8 +176,7 @@ class RunFolder:
 
     def __init__(self, path: Path, config: Config) -> None:
         self.path, self.config = path, config
-        self._saved_at = -float("inf")
-        self._cost = 0.0
+        self._pace = SavingPace(first_at_once=True)
         self._best_epoch: float | None = None
 
     def check(self, *, resume: bool) -> None:
@@ -267,22 +263,20 @@ class RunFolder:
         """Called between mini-batches: saves as often as its own cost allows."""
 
         def save() -> None:
-            if (time.monotonic() - self._saved_at) * CHECKPOINT_SHARE >= self._cost:
+            if self._pace.due:
                 self.save(trainer)
 
         return save
 
     def save(self, trainer: Trainer) -> None:
-        """The best weights if they are new, then everything."""
-        started = time.monotonic()
-        if not (self.path / CONFIG).exists():
-            write_json(self.path / CONFIG, self.config.as_dict())
-        if trainer.best is not None and trainer.best.record["epoch"] != self._best_epoch:
-            self._best_epoch = trainer.best.record["epoch"]
-            checkpoint.save(self.path / BEST_WEIGHTS, best_content(trainer))
-        checkpoint.save(self.path / CHECKPOINT, trainer.state_dict())
-        self._saved_at = time.monotonic()
-        self._cost = self._saved_at - started
+        """Save the best weights if they are new, then everything."""
+        with self._pace.saving():
+            if not (self.path / CONFIG).exists():
+                write_json(self.path / CONFIG, self.config.as_dict())
+            if trainer.best is not None and trainer.best.record["epoch"] != self._best_epoch:
+                self._best_epoch = trainer.best.record["epoch"]
+                checkpoint.save(self.path / BEST_WEIGHTS, best_content(trainer))
+            checkpoint.save(self.path / CHECKPOINT, trainer.state_dict())
 
     def finish(self, result: TrialResult, device: torch.device) -> None:
         """Write ``result.json``: the run is done."""
