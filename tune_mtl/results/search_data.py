@@ -105,7 +105,7 @@ class Evidence:
         problem: As configs name it.
         objective: What decided.
         settings: What was asked for.
-        facts: What the search knew of the problem; see `searching.facts`.
+        facts: What the search knew of the problem; see `problem_facts` in `tune_mtl.experiment`.
         trials: Of the search, in their order.
         reruns: Those that confirm, by role.
         winners: The best trial of each strategy, the best first.
