@@ -17,7 +17,7 @@ from tune_mtl.core.errors import UserError
 from tune_mtl.problems.registry import load_problem
 from tune_mtl.training import checkpoint
 from tune_mtl.training.config import resolve
-from tune_mtl.training.references import judged
+from tune_mtl.training.references.find import judged
 from tune_mtl.training.trainer import Diverged, Trainer
 from tune_mtl.training.trial import BEST, CHECKPOINT, CHECKPOINT_SHARE, best_content
 

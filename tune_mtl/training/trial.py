@@ -24,7 +24,7 @@ from tune_mtl.strategies.make import strategy_class
 from tune_mtl.strategies.registry import strategy_info
 from tune_mtl.training import checkpoint
 from tune_mtl.training.config import Config, resolve
-from tune_mtl.training.references import judged
+from tune_mtl.training.references.find import judged
 from tune_mtl.training.trainer import Diverged, Record, Trainer, check_same_config
 
 CHECKPOINT_SHARE = 0.03

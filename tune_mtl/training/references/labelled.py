@@ -12,7 +12,7 @@ from tune_mtl.core.problem import Problem
 from tune_mtl.core.seeds import generator, seed_everything
 from tune_mtl.core.task import Task, select_rows
 from tune_mtl.strategies.base import labelled_rows
-from tune_mtl.training.constant import Labels, NoReference
+from tune_mtl.training.references.constant import Labels, NoReference
 from tune_mtl.training.loader import batches
 
 MOST_TENSOR_ROWS, MOST_LOADED_ROWS = 20_000, 2_000

@@ -15,7 +15,7 @@ from tune_mtl.core.home import home
 from tune_mtl.core.nested import Nested, tensors
 from tune_mtl.core.task import Task, select_rows
 from tune_mtl.training.checkpoint import write_json
-from tune_mtl.training.constant import Labels
+from tune_mtl.training.references.constant import Labels
 
 FILE = "references.json"
 _VERSION = 1

@@ -18,10 +18,10 @@ from tune_mtl.core.problem import Problem
 from tune_mtl.core.seeds import isolated
 from tune_mtl.core.task import Task
 from tune_mtl.strategies.base import labelled_rows
-from tune_mtl.training import reference_cache
+from tune_mtl.training.references import cache
 from tune_mtl.training.checkpoint import fingerprint
-from tune_mtl.training.constant import NoReference, best_constant_loss
-from tune_mtl.training.labelled import labels, look
+from tune_mtl.training.references.constant import NoReference, best_constant_loss
+from tune_mtl.training.references.labelled import labels, look
 
 logger = logging.getLogger(__name__)
 
@@ -176,11 +176,11 @@ def _find(problem: Problem, train: Data, options: Mapping[str, Any], mark: str |
         try:
             if not targets[name]:
                 raise NoReference("it has no labels")
-            key = None if mark is None else reference_cache.key(task, predictions[name], targets[name], mark)
-            known = None if key is None else reference_cache.recall(key)
+            key = None if mark is None else cache.key(task, predictions[name], targets[name], mark)
+            known = None if key is None else cache.recall(key)
             losses[name] = best_constant_loss(task, predictions[name], targets[name]) if known is None else known
             if key is not None:
-                reference_cache.remember(key, losses[name])
+                cache.remember(key, losses[name])
         except Exception as error:
             reasons[name] = _said(error)
     return References(losses, reasons, _dominant(problem.tasks, batch, predictions) if reasons else None)
