@@ -14,10 +14,9 @@ from torch import nn
 from tests.toys import make_tasks, toy_problem
 from tune_mtl import Batch, DatasetData, MultiTaskModel, Objective, Problem, Task, TensorData, UserError, load_problem
 from tune_mtl import train as train_trial
-from tune_mtl.training.references import cache
-from tune_mtl.training.references import find as references
-from tune_mtl.training.references import labelled
 from tune_mtl.training.config import resolve
+from tune_mtl.training.references import cache, labelled
+from tune_mtl.training.references import find as references
 from tune_mtl.training.references.find import find_references, judged, references_of
 
 

@@ -47,7 +47,7 @@ class PathLength:
 
     @property
     def total(self) -> float:
-        """The sum over all steps of ``||w_after - w_before||``."""
+        """Return the sum over all steps of ``||w_after - w_before||``."""
         return self._total.item()
 
     @torch.no_grad()
@@ -58,7 +58,7 @@ class PathLength:
         return self._step.norm().item()
 
     def state_dict(self) -> dict[str, Any]:
-        """Path so far and where it started."""
+        """Return the path so far and where it started."""
         return {"total": self._total.clone(), "updates": self.updates, "start": self._start.buffer}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -87,7 +87,7 @@ class PathLength:
 
 
 def traced_weights(trunk: nn.Module) -> list[nn.Parameter]:
-    """The weights whose path counts: all trainable ones but BatchNorm's scale and offset."""
+    """Return the weights whose path counts: all trainable ones but BatchNorm's scale and offset."""
     norms = {id(p) for module in trunk.modules() if isinstance(module, BatchNorm) for p in module.parameters()}
     return [p for p in trunk.parameters() if p.requires_grad and id(p) not in norms]
 

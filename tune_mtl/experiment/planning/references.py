@@ -5,8 +5,8 @@ from pathlib import Path
 from tune_mtl.core.problem import Problem
 from tune_mtl.experiment.planning.settings import Settings
 from tune_mtl.tracking import names
-from tune_mtl.training.references import cache
 from tune_mtl.training.checkpoint import write_json
+from tune_mtl.training.references import cache
 from tune_mtl.training.references.find import judged, judged_by_mean_loss, references_of, with_references
 from tune_mtl.training.trial import read_json
 
