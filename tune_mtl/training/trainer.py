@@ -14,11 +14,10 @@ from tune_mtl.core.model import MultiTaskModel
 from tune_mtl.core.nested import tensors
 from tune_mtl.core.problem import Problem
 from tune_mtl.core.seeds import generator, global_state, isolated, seed_everything, set_global_state
-from tune_mtl.strategies.base import labelled_rows
 from tune_mtl.strategies.make import make_strategy
 from tune_mtl.training.batch_norm import check_single_samples
 from tune_mtl.training.config import Config
-from tune_mtl.training.evaluation import LossMeter, evaluate, mean_loss, metric_names, row_counts
+from tune_mtl.training.evaluation import LossMeter, evaluate, mean_loss, metric_names
 from tune_mtl.training.loader import batches, evaluation_order, training_order
 from tune_mtl.training.path import PathLength, traced_weights
 
@@ -158,8 +157,8 @@ class Trainer:
         started, before = time.perf_counter(), self._seconds
         self.strategy.model.train()
         for batch in coming:
-            rows = labelled_rows(self.strategy.tasks, batch.present, batch.size)
-            self._meter.add(self.strategy.step(*batch), row_counts(rows, batch))
+            losses = self.strategy.step(*batch)
+            self._meter.add(losses, losses.counts)
             self._mini_batch += 1
             self._seconds = before + time.perf_counter() - started
             if self._mini_batch % _CHECK_EVERY == 0:
