@@ -19,7 +19,7 @@ from tune_mtl.core.outcome import Outcome
 from tune_mtl.problems.registry import load_problem
 from tune_mtl.training import checkpoint
 from tune_mtl.training.config import resolve
-from tune_mtl.training.references import judged
+from tune_mtl.training.references.find import judged
 from tune_mtl.training.saving import SavingPace
 from tune_mtl.training.trainer import Diverged, Trainer
 from tune_mtl.training.trial import CHECKPOINT, best_content

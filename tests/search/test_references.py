@@ -19,14 +19,15 @@ from tune_mtl.experiment.problem_facts import problem_facts
 from tune_mtl.experiment.search import plan_search
 from tune_mtl.results.searches import find_search
 from tune_mtl.tracking import names
-from tune_mtl.training import reference_cache, references
-from tune_mtl.training.references import references_of
+from tune_mtl.training.references import cache
+from tune_mtl.training.references import find as references
+from tune_mtl.training.references.find import references_of
 
 
 @pytest.fixture(autouse=True)
 def home(monkeypatch, tmp_path):
     monkeypatch.setenv("TUNE_MTL_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(reference_cache, "_found", {})
+    monkeypatch.setattr(cache, "_found", {})
     return tmp_path / "home"
 
 
@@ -129,7 +130,7 @@ def test_every_trial_uses_the_references_of_the_driver(home):
     shares = [frame[f"best/val/loss/{task}"] / reference for task, reference in kept.items()]
     assert (sum(shares) / 2).tolist() == pytest.approx(frame["best/val/relative_loss"].tolist(), rel=1e-12)
     assert result.best.value == frame["best/val/relative_loss"].min()
-    assert (home / reference_cache.FILE).exists()
+    assert (home / cache.FILE).exists()
     uri, _, parent = find_search("fair", None)
     facts = json.loads(Path(MlflowClient(uri).download_artifacts(parent.info.run_id, names.FACTS_FILE)).read_text())
     assert facts["objective_warning"] is None

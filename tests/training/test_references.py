@@ -14,15 +14,16 @@ from torch import nn
 from tests.toys import make_tasks, toy_problem
 from tune_mtl import Batch, DatasetData, MultiTaskModel, Objective, Problem, Task, TensorData, UserError, load_problem
 from tune_mtl import train as train_trial
-from tune_mtl.training import labelled, reference_cache, references
 from tune_mtl.training.config import resolve
-from tune_mtl.training.references import find_references, judged, references_of
+from tune_mtl.training.references import cache, labelled
+from tune_mtl.training.references import find as references
+from tune_mtl.training.references.find import find_references, judged, references_of
 
 
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch, tmp_path):
     """No memory of other tests, and a home that does not exist yet."""
-    monkeypatch.setattr(reference_cache, "_found", {})
+    monkeypatch.setattr(cache, "_found", {})
     monkeypatch.setenv("TUNE_MTL_HOME", str(tmp_path / "home"))
 
 

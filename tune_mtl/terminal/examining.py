@@ -8,7 +8,7 @@ from tune_mtl.terminal.console import console
 from tune_mtl.training.config import resolve
 from tune_mtl.training.examination.examine import examine
 from tune_mtl.training.examination.summary import summary
-from tune_mtl.training.references import judged
+from tune_mtl.training.references.find import judged
 
 _ANY = {"strategy": "sus", "lr": 1e-3}
 """What a config must have, and no problem is examined by."""

@@ -13,12 +13,11 @@ from tune_mtl.core.errors import UserError, did_you_mean
 from tune_mtl.core.nested import tensors
 from tune_mtl.core.problem import Problem
 from tune_mtl.core.seeds import generator, global_state, isolated, seed_everything, set_global_state
-from tune_mtl.strategies.base import labelled_rows
 from tune_mtl.strategies.make import make_strategy
 from tune_mtl.training.batch_norm import check_single_samples
 from tune_mtl.training.config import Config
 from tune_mtl.training.divergence import Recent, losses_of, lost_weights
-from tune_mtl.training.evaluation import LossMeter, evaluate, mean_loss, metric_names, row_counts
+from tune_mtl.training.evaluation import LossMeter, evaluate, mean_loss, metric_names
 from tune_mtl.training.loader import batches, evaluation_order, training_order
 from tune_mtl.training.network import choose_device, fresh_model
 from tune_mtl.training.path import PathLength, traced_weights
@@ -161,9 +160,8 @@ class Trainer:
         started, before = time.perf_counter(), self._seconds
         self.strategy.model.train()
         for batch in coming:
-            rows = labelled_rows(self.strategy.tasks, batch.present, batch.size)
             losses = self.strategy.step(*batch)
-            self._meter.add(losses, row_counts(rows, batch))
+            self._meter.add(losses, losses.counts)
             self._mini_batch += 1
             self._recent.add(self.epoch + 1, self._mini_batch, losses)
             self._seconds = before + time.perf_counter() - started

@@ -20,12 +20,11 @@ from tune_mtl.core.outcome import Outcome
 from tune_mtl.core.problem import Problem
 from tune_mtl.core.seeds import isolated
 from tune_mtl.problems.registry import load_problem
-from tune_mtl.strategies.make import strategy_class
-from tune_mtl.strategies.registry import strategy_info
+from tune_mtl.strategies.registry import strategy_class
 from tune_mtl.training import checkpoint
 from tune_mtl.training.config import Config, resolve
 from tune_mtl.training.examination.examine import require_ready
-from tune_mtl.training.references import judged
+from tune_mtl.training.references.find import judged
 from tune_mtl.training.saving import SavingPace
 from tune_mtl.training.trainer import Diverged, Record, Trainer, check_same_config
 
@@ -76,7 +75,7 @@ def build_model(problem: Problem, config: Config, weights: Mapping[str, torch.Te
     """The network that ``config`` trains, with ``weights``, in evaluation mode on the CPU."""
     with isolated():
         fresh = problem.model(**config.model_options)
-    model = strategy_class(strategy_info(config.strategy)).own_model(fresh, [task.name for task in problem.tasks])
+    model = strategy_class(config.strategy).own_model(fresh, [task.name for task in problem.tasks])
     model.load_state_dict({name: tensor.cpu() for name, tensor in weights.items()})
     return model.eval()
 

@@ -12,7 +12,7 @@ from tune_mtl.core.nested import Nested, tensors
 from tune_mtl.core.problem import Problem
 from tune_mtl.core.seeds import generator
 from tune_mtl.core.task import select_rows
-from tune_mtl.strategies.base import labelled_rows
+from tune_mtl.strategies.labels import labelled_rows
 from tune_mtl.training.examination.finding import Finding, Unusable, said
 from tune_mtl.training.loader import evaluation_order
 

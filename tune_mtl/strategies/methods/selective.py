@@ -2,24 +2,30 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import torch
-from sklearn.cluster import AffinityPropagation
-from sklearn.exceptions import ConvergenceWarning
+from pydantic import Field
 from torch import Tensor
-from torch.optim import Optimizer
 
-from tune_mtl.core.model import MultiTaskModel
-from tune_mtl.core.task import Task
+from tune_mtl.core.options import Options, ShareOfRun, Tunable
 from tune_mtl.strategies.base import Labelled, Losses, Strategy
 from tune_mtl.strategies.info import StrategyInfo
-from tune_mtl.strategies.options import SelectiveOptions
-from tune_mtl.strategies.recipe import Recipe
 
 
-class SelectiveGroups(Strategy):
+class SelectiveOptions(Options):
+    """Selective task group updates: ``rate`` is that of the affinities' exponential average.
+
+    The first regrouping comes after ``warmup`` mini-batches, the others follow every ``every`` mini-batches.
+    """
+
+    rate: Annotated[float, Field(gt=0, le=1), Tunable(1e-4, 1e-1, log=True)] = 1e-3
+    warmup: Annotated[int, Field(ge=1), ShareOfRun(0.1), Tunable(0.02, 0.5, log=True)] = 1000
+    every: Annotated[int, Field(ge=1), Tunable(values=(10, 50, 200))] = 50
+
+
+class SelectiveGroups(Strategy[SelectiveOptions]):
     """Groups step in random order through one optimizer, as in IUS, and are redrawn by affinity.
 
     After the step of group l, for each of its tasks i and every task t:
@@ -27,26 +33,27 @@ class SelectiveGroups(Strategy):
     propagation on the symmetrised A_it / |A_tt| forms the groups anew, every so many mini-batches.
     """
 
-    def __init__(
-        self,
-        info: StrategyInfo,
-        model: MultiTaskModel,
-        tasks: Sequence[Task],
-        groups: list[list[str]],  # noqa: ARG002 - it finds its own
-        recipe: Recipe,
-    ) -> None:
-        super().__init__(info, model, tasks, [[task.name] for task in tasks], recipe)
-        assert isinstance(recipe.options, SelectiveOptions)
-        self._options = recipe.options
-        device = next(model.parameters()).device
-        self.affinities = torch.zeros(len(tasks), len(tasks), dtype=torch.float64, device=device)
+    info = StrategyInfo(
+        name="selective",
+        title="Selective task group updates",
+        rule="one step per group in random order through one optimizer, tasks regrouped by how they help each other",
+        family="later work",
+        options=SelectiveOptions,
+        forwards="G + 1",
+        backwards="G",
+        updates="N",
+        memory="N x N affinities",
+        reference="Jeong and Yoon 2025, Selective Task Group Updates for Multi-Task Optimization",
+    )
 
-    def make_optimizers(self) -> list[Optimizer]:
-        """One, over everything."""
-        return [self.recipe.optimizer(self.trainable(self.tasks))]
+    def setup(self) -> None:
+        """Start with single tasks and affinities of zero: the strategy finds its own groups."""
+        self.groups = [[task] for task in self.tasks]
+        count, device = len(self.tasks), next(self.model.parameters()).device
+        self.affinities = torch.zeros(count, count, dtype=torch.float64, device=device)
 
     def learn(self, batch: Labelled) -> Losses:
-        """One update per group; the losses after a group's step are those before the next one's."""
+        """Take one update per group; the losses after a group's step are those before the next one's."""
         order = torch.randperm(len(self.groups), generator=self.recipe.generator).tolist()
         labelled = [[task for task in self.groups[index] if task in batch.rows] for index in order]
         labelled = [group for group in labelled if group]
@@ -66,7 +73,7 @@ class SelectiveGroups(Strategy):
                 self._observe(group, losses, after)
                 losses = after
         count = self.mini_batches + 1
-        if count >= self._options.warmup and (count - self._options.warmup) % self._options.every == 0:
+        if count >= self.options.warmup and (count - self.options.warmup) % self.options.every == 0:
             self._regroup()
         return {task: seen[task] for task in self.tasks if task in seen}
 
@@ -78,7 +85,7 @@ class SelectiveGroups(Strategy):
         for task in group:
             row = self.affinities[names.index(task)]
             row[columns] = torch.where(
-                gains.isfinite(), torch.lerp(row[columns], gains, self._options.rate), row[columns]
+                gains.isfinite(), torch.lerp(row[columns], gains, self.options.rate), row[columns]
             )
 
     def _indices(self, positions: list[int]) -> Tensor:
@@ -94,7 +101,7 @@ class SelectiveGroups(Strategy):
             ]
 
     def state_dict(self) -> dict[str, Any]:
-        """With the affinities; the groups are part of it already."""
+        """Return the state with the affinities; the groups are part of it already."""
         return super().state_dict() | {"affinities": self.affinities}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -105,7 +112,10 @@ class SelectiveGroups(Strategy):
 
 
 def clusters(affinities: "np.ndarray[tuple[int, int], np.dtype[np.float64]]") -> list[int] | None:
-    """The group of each task; None where the affinities say nothing (not finite, or no clear groups)."""
+    """Return the group of each task; None where the affinities say nothing (not finite, or no clear groups)."""
+    from sklearn.cluster import AffinityPropagation  # seconds of loading that only this strategy needs
+    from sklearn.exceptions import ConvergenceWarning
+
     own = np.abs(np.diag(affinities))
     if len(own) < 2 or not np.isfinite(affinities).all() or not (own > 0).all():
         return None

@@ -3,22 +3,33 @@
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Annotated, Any
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _NormBase
-from torch.nn.modules.conv import _ConvNd
-from torch.optim import Optimizer
 
 from tune_mtl.core.errors import UserError
 from tune_mtl.core.model import MultiTaskModel
 from tune_mtl.core.nested import Nested
-from tune_mtl.core.task import Task
+from tune_mtl.core.options import Options, ShareOfRun, Tunable
+from tune_mtl.core.torch_compat import ChannelNorm, Convolution
 from tune_mtl.strategies.base import Labelled, Losses, Strategy
 from tune_mtl.strategies.info import StrategyInfo
-from tune_mtl.strategies.options import MaximumRoamingOptions
-from tune_mtl.strategies.recipe import Recipe
+from tune_mtl.strategies.options import Count
+
+
+class MaximumRoamingOptions(Options):
+    """Maximum Roaming: ``sigma`` is the share of channels that each task uses.
+
+    By mini-batch ``updates_end`` every task has used every channel; ``update_size`` channels are swapped at once. With
+    ``accumulate`` there is one step on all tasks' gradients instead of one step per task.
+    """
+
+    sigma: Annotated[float, Field(gt=0, le=1), Tunable(0.3, 0.95)] = 0.8
+    updates_end: Annotated[int, Field(ge=1), ShareOfRun(1 / 3), Tunable(0.1, 0.9)] = 10_000
+    update_size: Count = 1
+    accumulate: bool = False
 
 
 class ChannelMask(nn.Module):
@@ -32,7 +43,7 @@ class ChannelMask(nn.Module):
         self.active: int | None = None
 
     def hook(self, _module: nn.Module, _inputs: Any, output: Tensor) -> Tensor:
-        """``output``, with the channels that the active task does not use at zero."""
+        """Return ``output``, with the channels that the active task does not use at zero."""
         if self.active is None:
             return output
         mask = self.used[self.active].to(output.dtype)
@@ -55,7 +66,7 @@ class RoamingModel(MultiTaskModel):
         self._placed = False
 
     def forward(self, inputs: Nested, tasks: Iterable[str] | None = None) -> dict[str, Nested]:
-        """Predictions by task, each through its own masks: one pass through the trunk per task."""
+        """Return predictions by task, each through its own masks: one pass through the trunk per task."""
         if not self._placed:
             self._place_masks(inputs)
         predictions = {}
@@ -66,7 +77,7 @@ class RoamingModel(MultiTaskModel):
 
     @contextmanager
     def seen_by(self, task: str) -> Iterator[None]:
-        """The trunk as ``task`` sees it; also for what runs again in a backward pass."""
+        """Show the trunk as ``task`` sees it; also to what runs again in a backward pass."""
         index, before = self._order.index(task), [mask.active for mask in self.masks]
         for mask in self.masks:
             mask.active = index  # type: ignore[assignment]
@@ -98,41 +109,48 @@ class RoamingModel(MultiTaskModel):
         self._placed = True
 
 
-class MaximumRoaming(Strategy):
+class MaximumRoaming(Strategy[MaximumRoamingOptions]):
     """Tasks take turns on the same mini-batch as in IUS, each through its masks; or one step on all their gradients.
 
     Every ``interval`` mini-batches of a layer, each task gives up some random channels for ones it never used, until it
     has used them all: at mini-batch ``updates_end`` for all layers.
     """
 
+    info = StrategyInfo(
+        name="mr",
+        title="Maximum Roaming",
+        rule="one step per task through its own share of each convolution's channels, which roams over all of them",
+        family="baselines",
+        options=MaximumRoamingOptions,
+        forwards="N",
+        backwards="N",
+        updates="N",
+        joined_by="accumulate",
+        memory="one bit per task and channel",
+        needs_convolutions=True,
+        compiles=False,
+        reference="Pascal et al. 2021, Maximum Roaming Multi-Task Learning",
+    )
     model: RoamingModel
 
-    def __init__(
-        self, info: StrategyInfo, model: MultiTaskModel, tasks: Sequence[Task], groups: list[list[str]], recipe: Recipe
-    ) -> None:
-        super().__init__(info, model, tasks, groups, recipe)
-        options = recipe.options
-        assert isinstance(options, MaximumRoamingOptions)
-        self._accumulate = options.accumulate
+    def setup(self) -> None:
+        """Draw the first masks."""
+        options, generator = self.options, self.recipe.generator
         self.roads: list[Road] = []
         for mask in self.model.masks:
             assert isinstance(mask, ChannelMask)
-            mask.used.copy_(initial_masks(len(tasks), mask.used.shape[1], options.sigma, recipe.generator))
+            mask.used.copy_(initial_masks(len(self.tasks), mask.used.shape[1], options.sigma, generator))
             self.roads.append(Road(mask.used.cpu().clone(), options.updates_end, options.update_size))
 
     @classmethod
     def own_model(cls, model: MultiTaskModel, tasks: Sequence[str]) -> MultiTaskModel:
-        """The given trunk and heads behind masks."""
+        """Return the given trunk and heads behind masks."""
         return RoamingModel(model, tasks)
 
-    def make_optimizers(self) -> list[Optimizer]:
-        """One, over everything."""
-        return [self.recipe.optimizer(self.trainable(self.tasks))]
-
     def learn(self, batch: Labelled) -> Losses:
-        """One update per task, or one for all; then the masks move."""
+        """Take one update per task, or one for all; then the masks move."""
         losses: Losses = {}
-        if self._accumulate:
+        if self.options.accumulate:
             losses = self._learn_together(batch)
         else:
             for task in self.tasks:
@@ -145,7 +163,7 @@ class MaximumRoaming(Strategy):
         return losses
 
     def _learn_together(self, batch: Labelled) -> Losses:
-        """One task's graph at a time: their gradients add up."""
+        """Go backward through one task's graph at a time: their gradients add up."""
         self.optimizers[0].zero_grad()
         losses: Losses = {}
         any_gradient = False
@@ -161,7 +179,7 @@ class MaximumRoaming(Strategy):
         return losses
 
     def state_dict(self) -> dict[str, Any]:
-        """With the masks and the channels that each task has used so far."""
+        """Return the state with the masks and the channels that each task has used so far."""
         masks = [mask.used for mask in self.model.masks]
         return super().state_dict() | {"masks": masks, "visited": [road.visited for road in self.roads]}
 
@@ -191,11 +209,11 @@ class Road:
         self.interval = max(1, updates_end // math.ceil(unvisited / self.size)) if unvisited else None
 
     def moves_at(self, mini_batch: int) -> bool:
-        """Whether the masks move after this mini-batch, counted from 1."""
+        """Return whether the masks move after this mini-batch, counted from 1."""
         return self.interval is not None and mini_batch % self.interval == 0 and not bool(self.visited.all())
 
     def move(self, used: Tensor, generator: torch.Generator) -> Tensor:
-        """New masks: each task gives up as many channels as it takes; a given one was never used by it before."""
+        """Return new masks: each task gives up as many channels as it takes, and takes none that it has used before."""
         moved = used.clone()
         for task in range(len(used)):
             fresh = _draw(~self.visited[task], self.size, generator)
@@ -207,7 +225,7 @@ class Road:
 
 
 def initial_masks(tasks: int, channels: int, sigma: float, generator: torch.Generator) -> Tensor:
-    """bool ``[tasks, channels]``: channel u goes to task u mod N; then each task gets more at random.
+    """Return bool ``[tasks, channels]``: channel u goes to task u mod N; then each task gets more at random.
 
     At most ``floor((1 - sigma) channels)`` channels of each task stay unused, and one at least is used.
     """
@@ -220,19 +238,19 @@ def initial_masks(tasks: int, channels: int, sigma: float, generator: torch.Gene
 
 
 def _draw(candidates: Tensor, count: int, generator: torch.Generator) -> Tensor:
-    """Up to ``count`` different indices of true ``candidates``, at random."""
+    """Draw up to ``count`` different indices of true ``candidates``, at random."""
     indices = candidates.nonzero().squeeze(1)
     order = torch.randperm(len(indices), generator=generator)
     return indices[order[: max(count, 0)]]
 
 
-def convolutions(trunk: nn.Module) -> list[_ConvNd]:
-    """All of them, in the order they are registered.
+def convolutions(trunk: nn.Module) -> list[Convolution]:
+    """Return all convolutions of a trunk, in the order they are registered.
 
     Raises:
         UserError: if there is none.
     """
-    found = [module for module in trunk.modules() if isinstance(module, _ConvNd)]
+    found = [module for module in trunk.modules() if isinstance(module, Convolution)]
     if not found:
         raise UserError("strategy 'mr' needs a trunk with convolutions: it masks their channels. This one has none.")
     return found
@@ -240,7 +258,7 @@ def convolutions(trunk: nn.Module) -> list[_ConvNd]:
 
 @torch.no_grad()
 def norms_after(trunk: nn.Module, inputs: Nested) -> dict[nn.Module, list[nn.Module]]:
-    """For each convolution the norms over channels that take its outputs, as seen in one forward pass.
+    """Return, for each convolution, the norms over channels that take its outputs, as seen in one forward pass.
 
     The pass is made in evaluation mode and with random numbers of its own: it leaves no trace.
 
@@ -261,7 +279,7 @@ def norms_after(trunk: nn.Module, inputs: Nested) -> dict[nn.Module, list[nn.Mod
             if norm not in found[layer]:
                 found[layer].append(norm)
 
-    norms = [module for module in trunk.modules() if isinstance(module, _NormBase | nn.GroupNorm)]
+    norms = [module for module in trunk.modules() if isinstance(module, ChannelNorm)]
     hooks = [layer.register_forward_hook(leaves_convolution) for layer in found]
     hooks += [norm.register_forward_pre_hook(enters_norm) for norm in norms]
     training = {module: module.training for module in trunk.modules()}

@@ -11,9 +11,9 @@ from tune_mtl.core.nested import Nested, map_tensors, tensors
 from tune_mtl.core.problem import Problem
 from tune_mtl.core.seeds import generator, seed_everything
 from tune_mtl.core.task import Task, select_rows
-from tune_mtl.strategies.base import labelled_rows
-from tune_mtl.training.constant import Labels, NoReference
+from tune_mtl.strategies.labels import labelled_rows
 from tune_mtl.training.loader import batches
+from tune_mtl.training.references.constant import Labels, NoReference
 
 MOST_TENSOR_ROWS, MOST_LOADED_ROWS = 20_000, 2_000
 """Samples at most: of tensors in memory; of anything else, each of which may have to be read and decoded."""
@@ -28,7 +28,7 @@ _SEED = 0
 
 
 def look(problem: Problem, train: Data, options: Mapping[str, Any]) -> tuple[Batch, dict[str, Nested]]:
-    """A few training samples, and what the untrained network predicts for them. Seeds the global random state."""
+    """Return a few training samples, and what the untrained network predicts for them. Seeds the global state."""
     seed_everything(_SEED, "reference")
     model = problem.model(**options).eval()
     batch = next(_batches(problem, train, _order(train)[:_LOOK]))
@@ -44,7 +44,7 @@ def look(problem: Problem, train: Data, options: Mapping[str, Any]) -> tuple[Bat
 def labels(
     problem: Problem, train: Data, tasks: Mapping[str, Task], predictions: Mapping[str, Nested]
 ) -> dict[str, list[Labels]]:
-    """The targets of each of ``tasks`` over its labelled samples, in parts that a loss takes at once.
+    """Return the targets of each of ``tasks`` over its labelled samples, in parts that a loss takes at once.
 
     Which samples depends on the sizes of set and outputs alone.
     """
@@ -65,12 +65,12 @@ def labels(
 
 
 def _order(train: Data) -> Tensor:
-    """Always the same, and as good as any other beginning of it: a set may be sorted by its labels."""
+    """Return an order, always the same and as good as any other beginning of it: a set may be sorted by its labels."""
     return torch.randperm(len(train), generator=generator(_SEED, "reference", "samples"))
 
 
 def _batches(problem: Problem, train: Data, chosen: Tensor, size: int = _BATCH) -> Iterator[Batch]:
-    """The chosen samples as training has them, on the CPU."""
+    """Yield the chosen samples as training has them, on the CPU."""
     device = torch.device("cpu")
     augmentation = generator(_SEED, "reference", "augmentation")
 
@@ -81,7 +81,7 @@ def _batches(problem: Problem, train: Data, chosen: Tensor, size: int = _BATCH) 
 
 
 def _joined(parts: list[Labels], rows: int) -> Iterator[Labels]:
-    """The same samples in fewer parts, each of about ``rows``: a loss costs as much for one as for a hundred."""
+    """Yield the same samples in fewer parts, each of about ``rows``: a loss costs as much for one as for a hundred."""
     waiting: list[Labels] = []
     for part in parts:
         waiting.append(part)

@@ -4,7 +4,7 @@ from hypothesis.strategies import data, integers
 
 from tests.toys import make_model, make_tasks, task_names
 from tune_mtl import UserError, make_strategy
-from tune_mtl.core.grouping import make_groups
+from tune_mtl.strategies.grouping import make_groups
 
 seeds = integers(0, 2**31)
 

@@ -5,20 +5,34 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from tune_mtl.strategies.base import Labelled, Losses, Strategy
+from tune_mtl.strategies.info import NoOptions, StrategyInfo
 
 
-class AdaTask(Strategy):
+class AdaTask(Strategy[NoOptions]):
     """Groups' gradients are all taken at the same point, in one forward pass; each steps with its own optimizer state.
 
     w <- w - lr * sum_l m_l(sum of group l's gradients at w), applied in turn.
     """
 
+    info = StrategyInfo(
+        name="adatask",
+        title="AdaTask",
+        rule="all groups' gradients at the same weights, each applied through its own optimizer state",
+        family="later work",
+        has_groups=True,
+        backwards="G",
+        updates="G",
+        states="G",
+        memory="one gradient per group (G x trunk)",
+        reference="Yang et al. 2023, AdaTask: A Task-aware Adaptive Learning Rate Approach",
+    )
+
     def make_optimizers(self) -> list[Optimizer]:
-        """One per group, over the trunk and the group's heads."""
+        """Make one per group, over the trunk and the group's heads."""
         return [self.recipe.optimizer(self.trainable(group)) for group in self.groups]
 
     def learn(self, batch: Labelled) -> Losses:
-        """One update per group, all from one forward pass."""
+        """Take one update per group, all from one forward pass."""
         losses = self.losses(self.tasks, batch)
         gradients = [self._gradients(group, losses) for group in self.groups]
         for group, optimizer, found in zip(self.groups, self.optimizers, gradients, strict=True):

@@ -81,7 +81,7 @@ def _checked(prediction: Nested) -> Nested:
 
 
 def _search(task: Task, prediction: Nested, labels: Sequence[Labels]) -> "_Search":
-    """The finished search: in double precision where the loss allows it, else in the network's own."""
+    """Return the finished search: in double precision where the loss allows it, else in the network's own."""
     own = next(tensors(prediction)).dtype
     searches = []
     for dtype in dict.fromkeys((torch.float64, own)):
@@ -131,7 +131,7 @@ class _Search:
             self._descend(self._best)
 
     def settled(self) -> bool:
-        """Whether the gradient at the best values promises next to nothing."""
+        """Return whether the gradient at the best values promises next to nothing."""
         at = self._best.clone().requires_grad_()
         try:
             value = self._evaluate(at)
@@ -140,7 +140,7 @@ class _Search:
         return bool(self._slope(at) * max(1.0, float(at.detach().abs().max())) <= _ENOUGH * abs(value))
 
     def _descend(self, start: Tensor) -> None:
-        """Quasi-Newton steps, begun anew from where they end, in units of the loss there, while that helps."""
+        """Take quasi-Newton steps, begun anew from where they end, in units of the loss there, while that helps."""
         for _ in range(_ROUNDS):
             at = start.detach().clone().requires_grad_()
             before = self.least
@@ -159,7 +159,7 @@ class _Search:
             start = self._best
 
     def _small_steps(self) -> None:
-        """Adam from the best values, in steps that shrink to nothing: kinks do not stop it."""
+        """Take Adam's steps from the best values, shrinking to nothing: kinks do not stop them."""
         at = self._best.clone().requires_grad_()
         with suppress(_LeftDomain):
             value = abs(self._evaluate(at))
@@ -175,7 +175,7 @@ class _Search:
         return 0.0 if at.grad is None else float(at.grad.abs().max())
 
     def _evaluate(self, at: Tensor, unit: float = 1.0) -> float:
-        """The loss in units of ``unit``, its gradient left in ``at`` where that wants one."""
+        """Return the loss in units of ``unit``, its gradient left in ``at`` where that wants one."""
         total, at.grad = 0.0, None
         if not bool(at.detach().isfinite().all()):  # a line search may lose its way at a kink
             raise _LeftDomain
@@ -201,7 +201,7 @@ class _Search:
         return total / unit
 
     def _spread(self, free: Tensor, samples: int) -> Nested:
-        """The prediction that these free values mean, for so many samples."""
+        """Return the prediction that these free values mean, for so many samples."""
         parts = torch.split(free, [math.prod(shape) for shape in self._shapes])
         each = iter(zip(parts, self._shapes, self._links, strict=True))
 
@@ -212,7 +212,7 @@ class _Search:
         return map_tensors(outputs, self._prediction)
 
     def _starts(self) -> Iterator[Tensor]:
-        """Zero; the targets' means and medians where they are built like the outputs; a random draw."""
+        """Give zero; the targets' means and medians where they are built like the outputs; a random draw."""
         yield torch.zeros_like(self._best)
         if all(link is _identity for link in self._links):
             yield from self._from_targets()
@@ -234,7 +234,7 @@ class _Search:
 
 
 def _free_shape(output: Tensor) -> tuple[int, ...]:
-    """One value per channel where there are positions, else one per number; for all samples."""
+    """Return one value per channel where there are positions, else one per number; for all samples."""
     if output.ndim < 3:
         return (1, *output.shape[1:])
     return (1, output.shape[1], *[1] * (output.ndim - 2))
@@ -245,7 +245,7 @@ def _identity(values: Tensor) -> Tensor:
 
 
 def _links(prediction: Nested) -> Iterator[list[Link]]:
-    """How constants are kept to what the outputs are; then, should the loss fail outside of their range, to that."""
+    """Say how constants are kept to what outputs are; then, should the loss fail outside of their range, to that."""
     outputs = list(tensors(prediction))
     first = [_distribution(output) for output in outputs]
     yield first
@@ -255,7 +255,7 @@ def _links(prediction: Nested) -> Iterator[list[Link]]:
 
 
 def _distribution(output: Tensor) -> Link:
-    """Softmax or its logarithm, where outputs are probabilities over the second dimension."""
+    """Return softmax or its logarithm, where outputs are probabilities over the second dimension."""
     if output.ndim < 2 or output.shape[1] < 2 or not output.numel():
         return _identity
     for link, shares in ((_log_softmax, output.double().exp()), (_softmax, output.double())):
@@ -280,7 +280,7 @@ def _range(output: Tensor) -> Link:
 
 
 def _all_alike(labels: Sequence[Labels]) -> bool:
-    """Whether every sample has the same target."""
+    """Return whether every sample has the same target."""
     first = [tensor[:1] for tensor in tensors(labels[0].target)]
     return all(
         bool((tensor == one).all())

@@ -1,33 +1,39 @@
 """Jacobian descent: one step on an aggregation of the tasks' gradients, by any of TorchJD's aggregators."""
 
-import importlib
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
-from torch.optim import Optimizer
-from torchjd import Stateful
-from torchjd.aggregation import GramianWeightedAggregator
-from torchjd.autojac import jac_to_grad
 
 from tune_mtl.core.errors import UserError, did_you_mean
-from tune_mtl.core.model import MultiTaskModel
 from tune_mtl.core.options import Options
-from tune_mtl.core.task import Task
 from tune_mtl.strategies.base import Labelled, Losses, SharedPass, Strategy
-from tune_mtl.strategies.info import StrategyInfo
-from tune_mtl.strategies.recipe import Recipe
-from tune_mtl.strategies.torchjd_state import memory, remember
+from tune_mtl.strategies.jacobian.compat import aggregate, make_aggregator, memory, remember, remembers
 
 _MEMORIES = 16
 """Sets of tasks labelled together whose aggregators' memories are kept."""
 
 
-class JacobianDescent(Strategy):
+class AggregatorOptions(Options):
+    """The options of an aggregator, and what follows from them; this one has none."""
+
+    def arguments(self, tasks: Sequence[str], like: Tensor) -> dict[str, Any]:  # noqa: ARG002 - for those that need it
+        """Return what TorchJD's class is made with, for the rows of ``tasks``, with gradients ``like`` this."""
+        return self.model_dump()
+
+    def fewest_rows(self) -> int:
+        """Return how many rows these options need."""
+        return 1
+
+    def named_tasks(self) -> Set[str]:
+        """Return the tasks that these options name."""
+        return frozenset()
+
+
+class JacobianDescent(Strategy[AggregatorOptions]):
     """One step on ``A(J)``: w <- w - lr * m(A(c_1 g_1(w), ..., c_N g_N(w))); each head takes its own gradient.
 
     The Jacobian has one row per labelled task. An aggregator that remembers earlier mini-batches has one memory for
@@ -36,27 +42,29 @@ class JacobianDescent(Strategy):
     does not crash.
     """
 
-    def __init__(
-        self, info: StrategyInfo, model: MultiTaskModel, tasks: Sequence[Task], groups: list[list[str]], recipe: Recipe
-    ) -> None:
-        super().__init__(info, model, tasks, groups, recipe)
-        needed = fewest_rows(info, recipe.options)
-        if len(tasks) < needed:
-            raise UserError(f"strategy '{info.name}' needs {needed} tasks with these options, not {len(tasks)}.")
+    kind: ClassVar[str]
+    """The aggregator's class in TorchJD."""
+
+    def setup(self) -> None:
+        """Make the aggregator of all tasks, which refuses what it cannot work with."""
+        name = self.info.name
+        self._fewest_rows = max(self.info.needs_tasks, self.options.fewest_rows())
+        if len(self.tasks) < self._fewest_rows:
+            raise UserError(
+                f"strategy '{name}' needs {self._fewest_rows} tasks with these options, not {len(self.tasks)}."
+            )
+        for unknown in self.options.named_tasks() - self.tasks.keys():
+            raise UserError(f"{name}_weights names an unknown task '{unknown}'. {did_you_mean(unknown, self.tasks)}")
         self._aggregators: dict[tuple[str, ...], nn.Module] = {}
         self._aggregator(tuple(self.tasks))
 
-    def make_optimizers(self) -> list[Optimizer]:
-        """One, over everything."""
-        return [self.recipe.optimizer(self.trainable(self.tasks))]
-
     def learn(self, batch: Labelled) -> Losses:
-        """One update."""
+        """Take one update."""
         shared = self.shared_pass(batch)
         rows = self.rows(shared.losses)
         if rows:
             self.optimizers[0].zero_grad()
-            if shared.leaves and len(rows) >= fewest_rows(self.info, self.recipe.options):
+            if shared.leaves and len(rows) >= self._fewest_rows:
                 self._backward(rows, shared)
             else:
                 torch.autograd.backward(list(rows.values()))
@@ -97,50 +105,44 @@ class JacobianDescent(Strategy):
     def _aggregated(
         self, tasks: tuple[str, ...], trunk: list[nn.Parameter], jacobians: list[Tensor]
     ) -> list[Tensor | None]:
-        """The trunk's gradient; whatever the aggregator makes of them, not finite where products of the Jacobian's rows
-        are not, and zero where they vanish."""
+        """Return the trunk's gradient, whatever the aggregator makes of the Jacobian.
+
+        It is not finite where products of the Jacobian's rows are not, and zero where they vanish.
+        """
         aggregator = self._aggregator(tasks)
-        for weight, jacobian in zip(trunk, jacobians, strict=True):
-            weight.jac = jacobian  # type: ignore[attr-defined]
         try:
             with self._own_randomness(jacobians[0].device):
-                if isinstance(aggregator, GramianWeightedAggregator):
-                    jac_to_grad(trunk, aggregator, optimize_gramian_computation=True)
-                else:
-                    jac_to_grad(trunk, aggregator)  # type: ignore[call-overload]
+                aggregate(aggregator, trunk, jacobians)
         except Exception:
             lengths = _squared_lengths(jacobians)
             if bool(lengths.isfinite().all()) and bool((lengths > 0).any()):
                 raise
             step = 0.0 if bool(lengths.isfinite().all()) else torch.nan
             return [torch.full_like(weight, step) for weight in trunk]
-        finally:
-            for weight in trunk:
-                if hasattr(weight, "jac"):
-                    del weight.jac
         return [weight.grad for weight in trunk]
 
     @contextmanager
     def _own_randomness(self, device: torch.device) -> Iterator[None]:
-        """TorchJD draws from torch's global generators: for its time they are seeded from the strategy's own."""
+        """Seed torch's global generators from the strategy's own, for as long as TorchJD draws from them."""
         seed = int(torch.randint(2**62, (), generator=self.recipe.generator))
         with torch.random.fork_rng([device] if device.type == "cuda" else []):
             torch.manual_seed(seed)
             yield
 
     def _aggregator(self, tasks: tuple[str, ...]) -> nn.Module:
-        """The aggregator of this set of tasks; the dict's order is that of their last use."""
+        """Return the aggregator of this set of tasks; the dict's order is that of their last use."""
         found = self._aggregators.pop(tasks, None)
         if found is None:
-            found = make_aggregator(self.info, self.recipe.options, tasks, self.tasks, next(self.model.parameters()))
-        if isinstance(found, Stateful) or len(tasks) == len(self.tasks):
+            arguments = self.options.arguments(tasks, next(self.model.parameters()))
+            found = make_aggregator(self.kind, self.info, arguments)
+        if remembers(found) or len(tasks) == len(self.tasks):
             self._aggregators[tasks] = found
             if len(self._aggregators) > _MEMORIES:
                 del self._aggregators[next(iter(self._aggregators))]
         return found
 
     def state_dict(self) -> dict[str, Any]:
-        """With what the aggregators remember."""
+        """Return the state with what the aggregators remember."""
         memories = [[list(tasks), memory(aggregator)] for tasks, aggregator in self._aggregators.items()]
         return super().state_dict() | {"aggregators": memories}
 
@@ -153,45 +155,11 @@ class JacobianDescent(Strategy):
 
 
 def _squared_lengths(jacobians: Sequence[Tensor]) -> Tensor:
-    """Of each row, in its own precision, as aggregators see them: they may overflow or vanish where the rows do not."""
+    """Return each row's, in its own precision, as aggregators see it: it may overflow or vanish where rows do not."""
     return torch.stack([jacobian.flatten(1).square().sum(dim=1) for jacobian in jacobians]).sum(dim=0)
 
 
 def _split(found: Sequence[Tensor | None], *sizes: int) -> list[Sequence[Tensor | None]]:
-    """Parts of the given sizes, and the rest."""
+    """Return parts of the given sizes, and the rest."""
     ends = [sum(sizes[:index]) for index in range(len(sizes) + 1)]
     return [*(found[start:end] for start, end in pairwise(ends)), found[ends[-1] :]]
-
-
-def fewest_rows(info: StrategyInfo, options: Options) -> int:
-    """How many rows the aggregator needs."""
-    trimmed, distrusted = getattr(options, "trim_number", 0), getattr(options, "n_byzantine", 0)
-    return max(info.needs_tasks + distrusted, 2 * trimmed + 1, getattr(options, "n_selected", 1))
-
-
-def make_aggregator(
-    info: StrategyInfo, options: Options, tasks: Sequence[str], all_tasks: Mapping[str, Task], like: Tensor
-) -> nn.Module:
-    """TorchJD's aggregator behind a record, for the rows of ``tasks``, with gradients ``like`` this.
-
-    Raises:
-        UserError: if what it needs is not installed, or there are too few tasks.
-    """
-    module = importlib.import_module("torchjd.aggregation")
-    classes = {name.lower(): getattr(module, name) for name in module.__all__}
-    make = classes[info.name.removeprefix("jd_")]
-    arguments = options.model_dump()
-    for unknown in arguments.get("weights", {}).keys() - all_tasks.keys():
-        raise UserError(f"{info.name}_weights names an unknown task '{unknown}'. {did_you_mean(unknown, all_tasks)}")
-    if "weights" in arguments:
-        arguments["weights"] = like.new_tensor([arguments["weights"].get(task, 1.0) for task in tasks])
-    if "leak" in arguments:
-        arguments["leak"] = like.new_full((len(tasks),), arguments["leak"])
-    if info.name == "jd_nashmtl":
-        arguments["n_tasks"] = len(tasks)
-        warnings.filterwarnings("ignore", message="You are solving a parameterized problem that is not DPP")
-    try:
-        return make(**arguments)  # type: ignore[no-any-return]
-    except ImportError as error:
-        where = f'pip install "tune-mtl[{info.extra}]"' if info.extra else str(error)
-        raise UserError(f"strategy '{info.name}' needs packages that are not installed: {where}.") from None

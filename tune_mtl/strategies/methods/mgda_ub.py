@@ -1,25 +1,36 @@
 """MGDA-UB: the weights of the shortest convex combination of the gradients at the trunk's output."""
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 import numpy as np
 import torch
 from scipy.optimize import nnls
 from torch import Tensor
 
-from tune_mtl.strategies.base import Labelled, Losses
-from tune_mtl.strategies.options import UpperBoundOptions
-from tune_mtl.strategies.sus import SharedUpdateSteps
+from tune_mtl.core.options import Options, Tunable
+from tune_mtl.strategies.base import Labelled, Losses, Strategy
+from tune_mtl.strategies.info import StrategyInfo
 
 Array: TypeAlias = "np.ndarray[tuple[int, ...], np.dtype[np.float64]]"
-
 
 _IN_CACHE, _ON_DEVICE = 2**18, 2**24
 """Numbers of the Jacobian that are widened and multiplied at once: what a CPU's cache holds, what keeps a GPU busy."""
 
 
-class UpperBoundDescent(SharedUpdateSteps):
+class UpperBoundOptions(Options):
+    """MGDA-UB: ``normalize`` says what gradients are divided by before their weights are sought.
+
+    With ``none`` they stay as they are, as in the paper; with ``l2`` they are divided by their norms, with ``loss`` by
+    their losses, with ``loss+`` by both, as Sener and Koltun also do.
+    """
+
+    normalize: Annotated[Literal["none", "l2", "loss", "loss+"], Tunable(values=("none", "l2", "loss", "loss+"))] = (
+        "none"
+    )
+
+
+class UpperBoundDescent(Strategy[UpperBoundOptions]):
     """MGDA-UB: w <- w - lr * m(sum_k a_k c_k g_k(w)), heads included.
 
     a = argmin |sum_k a_k c_k dL_k/dz|^2 over the simplex, z the trunk's output: an upper bound of the same norm over
@@ -27,8 +38,18 @@ class UpperBoundDescent(SharedUpdateSteps):
     gradients divided by their norms or losses.
     """
 
+    info = StrategyInfo(
+        name="mgda_ub",
+        title="MGDA-UB",
+        rule="one step on the weighted sum with the shortest gradient at the trunk's output",
+        family="baselines",
+        options=UpperBoundOptions,
+        memory="one gradient of the trunk's output per task",
+        reference="Sener and Koltun 2018, Multi-Task Learning as Multi-Objective Optimization",
+    )
+
     def learn(self, batch: Labelled) -> Losses:
-        """One update."""
+        """Take one update."""
         shared = self.shared_pass(batch)
         rows = self.rows(shared.losses)
         if rows:
@@ -49,18 +70,17 @@ class UpperBoundDescent(SharedUpdateSteps):
         return weights
 
     def _divisors(self, losses: list[Tensor], gramian: Array) -> Array:
-        options = self.recipe.options
-        assert isinstance(options, UpperBoundOptions)
+        normalize = self.options.normalize
         divisors = np.ones(len(losses))
-        if options.normalize in ("loss", "loss+"):
+        if normalize in ("loss", "loss+"):
             divisors *= torch.stack([loss.detach() for loss in losses]).double().abs().cpu().numpy()
-        if options.normalize in ("l2", "loss+"):
+        if normalize in ("l2", "loss+"):
             divisors *= np.sqrt(np.diag(gramian))
         return np.where(divisors > 0, divisors, 1.0)
 
 
 def gramian(jacobian: Sequence[Sequence[Tensor]]) -> Tensor:
-    """``J @ J.T`` in float64, J's rows given in parts: the shortest combination cancels most of them.
+    """Return ``J @ J.T`` in float64, J's rows given in parts: the shortest combination cancels most of them.
 
     Piece by piece, without a copy of J.
     """
@@ -76,7 +96,7 @@ def gramian(jacobian: Sequence[Sequence[Tensor]]) -> Tensor:
 
 
 def min_norm_weights(gramian: Array) -> Array:
-    """The point ``a`` of the simplex with the smallest ``a' G a``; equal weights where G is not finite.
+    """Return the point ``a`` of the simplex with the smallest ``a' G a``; equal weights where G is not finite.
 
     Exact, by non-negative least squares (Lawson and Hanson's reduction): with rows scaled to unit length,
     ``b_i = a_i |g_i|`` and ``R'R`` their Gramian, the solution ``b >= 0`` of ``R b = 0, sum_i b_i / |g_i| = 1`` in the

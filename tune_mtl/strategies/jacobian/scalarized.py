@@ -1,55 +1,50 @@
 """One step on a scalar made of all losses, by one of TorchJD's scalarizers."""
 
-import importlib
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
 from tune_mtl.core.errors import UserError
-from tune_mtl.core.model import MultiTaskModel
-from tune_mtl.core.task import Task
+from tune_mtl.core.options import Options
 from tune_mtl.strategies.base import Labelled, Losses, Strategy
-from tune_mtl.strategies.info import StrategyInfo
-from tune_mtl.strategies.recipe import Recipe
-from tune_mtl.strategies.torchjd_state import memory, remember
+from tune_mtl.strategies.jacobian.compat import make_scalarizer, memory, remember
 
 _SHAPED = ("UW", "IMTLL", "FAMO")
 """Scalarizers that hold one number per task."""
 
 
-class ScalarizedLoss(Strategy):
+class ScalarizedLoss(Strategy[Options]):
     """One step on ``S(c_1 L_1, ..., c_N L_N)``: w <- w - lr * m(dS/dw); what S learns, the same optimizer learns.
 
     A task without labels takes part with the loss it had last, and with the mean of the others before its first.
     """
 
-    def __init__(
-        self, info: StrategyInfo, model: MultiTaskModel, tasks: Sequence[Task], groups: list[list[str]], recipe: Recipe
-    ) -> None:
-        module = importlib.import_module("torchjd.scalarization")
-        name = {name.lower(): name for name in module.__all__}[info.name.removeprefix("jd_")]
-        arguments = recipe.options.model_dump()
+    kind: ClassVar[str]
+    """The scalarizer's class in TorchJD."""
+
+    def setup(self) -> None:
+        """Make the scalarizer, over the tasks with a weight above 0."""
+        arguments = self.options.model_dump()
         self._every = arguments.pop("every", None)
-        self._taking_part = [task.name for task in tasks if task.weight > 0]
+        self._taking_part = [task for task, weight in self.weights.items() if weight > 0]
         if not self._taking_part:
-            raise UserError(f"strategy '{info.name}' needs a task with a weight above 0.")
-        if name in _SHAPED:
+            raise UserError(f"strategy '{self.info.name}' needs a task with a weight above 0.")
+        if self.kind in _SHAPED:
             arguments["shape"] = len(self._taking_part)
-        like = next(model.parameters())
-        self.scalarizer = getattr(module, name)(**arguments).to(like.device, like.dtype)
+        like = next(self.model.parameters())
+        self.scalarizer = make_scalarizer(self.kind, arguments).to(like.device, like.dtype)
         self._last = torch.full((len(self._taking_part),), torch.nan, device=like.device, dtype=like.dtype)
-        super().__init__(info, model, tasks, groups, recipe)
 
     def make_optimizers(self) -> list[Optimizer]:
-        """One, over the network and over what the scalarizer learns by gradients (FAMO has its own way)."""
+        """Make one, over the network and over what the scalarizer learns by gradients (FAMO has its own way)."""
         own = [] if hasattr(self.scalarizer, "update") else list(self.scalarizer.parameters())
         return [self.recipe.optimizer([*self.trainable(self.tasks), *own])]
 
     def learn(self, batch: Labelled) -> Losses:
-        """One update, and what the scalarizer does after it."""
+        """Take one update, and let the scalarizer do what it does after it."""
         losses = self.losses(self.tasks, batch)
         values = self._values(losses)
         if values is not None and values.requires_grad:
@@ -83,7 +78,7 @@ class ScalarizedLoss(Strategy):
         return known.index_put((chosen,), labelled.to(known.dtype))
 
     def state_dict(self) -> dict[str, Any]:
-        """With what the scalarizer remembers."""
+        """Return the state with what the scalarizer remembers."""
         return super().state_dict() | {"scalarizer": memory(self.scalarizer), "last": self._last}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

@@ -9,7 +9,9 @@ from torch.optim import Optimizer
 
 from tune_mtl.core.model import Heads, MultiTaskModel
 from tune_mtl.core.nested import Nested
-from tune_mtl.strategies.base import Labelled, Losses, Strategy, allow_several_backward_passes, weights_of
+from tune_mtl.core.torch_compat import allow_several_backward_passes
+from tune_mtl.strategies.base import Labelled, Losses, Strategy, weights_of
+from tune_mtl.strategies.info import NoOptions, StrategyInfo
 
 
 class SingleTaskNetworks(MultiTaskModel):
@@ -26,31 +28,45 @@ class SingleTaskNetworks(MultiTaskModel):
         )
 
     def forward(self, inputs: Nested, tasks: Iterable[str] | None = None) -> dict[str, Nested]:
-        """Predictions by task, each from its own network."""
+        """Return predictions by task, each from its own network."""
         trunks = self.trunk
         assert isinstance(trunks, nn.ModuleDict)
         return {task: self.heads[task](trunks[task](inputs)) for task in (trunks if tasks is None else tasks)}
 
 
-class SingleTask(Strategy):
+class SingleTask(Strategy[NoOptions]):
     """STL: every task has a network of its own, all from the same initial weights and trained alike.
 
     w_k <- w_k - lr * m_k(c_k g_k(w_k)), for each task k.
     """
 
+    info = StrategyInfo(
+        name="stl",
+        title="Single-task reference",
+        rule="one network per task, each trained on its own loss",
+        family="baselines",
+        shares_trunk=False,
+        forwards="N",
+        backwards="N",
+        updates="N",
+        states="N",
+        memory="a network per task",
+        reference="the reference of Delta-m",
+    )
+
     @classmethod
     def own_model(cls, model: MultiTaskModel, tasks: Sequence[str]) -> MultiTaskModel:
-        """Copies of the model given, which stays as it is."""
+        """Return copies of the model given, which stays as it is."""
         return SingleTaskNetworks(model, tasks)
 
     def make_optimizers(self) -> list[Optimizer]:
-        """One per task, over its own network."""
+        """Make one per task, over its own network."""
         trunks = self.model.trunk
         assert isinstance(trunks, nn.ModuleDict)
         return [self.recipe.optimizer(weights_of(trunks[task], self.model.heads[task])) for task in self.tasks]
 
     def learn(self, batch: Labelled) -> Losses:
-        """One update of each network."""
+        """Take one update of each network."""
         losses: Losses = {}
         for task, optimizer in zip(self.tasks, self.optimizers, strict=True):
             losses |= self.update(optimizer, [task], batch)
@@ -63,7 +79,7 @@ class SingleTask(Strategy):
             trunk.compile()
 
     def state_dict(self) -> dict[str, Any]:
-        """With the networks' weights, which the model given to the strategy does not hold."""
+        """Return the state with the networks' weights, which the model given to the strategy does not hold."""
         return super().state_dict() | {"networks": self.model.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:

@@ -15,7 +15,7 @@ from tune_mtl.core.files import write_json
 from tune_mtl.core.home import home
 from tune_mtl.core.nested import Nested, tensors
 from tune_mtl.core.task import Task, select_rows
-from tune_mtl.training.constant import Labels
+from tune_mtl.training.references.constant import Labels
 
 FILE = "references.json"
 _VERSION = 1
@@ -26,7 +26,7 @@ _found: dict[str, float] = {}
 
 
 def key(task: Task, prediction: Nested, labels: list[Labels], fingerprint: str) -> str:
-    """What decides a task's reference: its name, its loss, the build of its outputs, the data.
+    """Return what decides a task's reference: its name, its loss, the build of its outputs, the data.
 
     A loss is known by its name and by what it gives for the untrained network's outputs: its name alone would not tell
     ``lambda a, b: 10 * mse_loss(a, b)`` from what it was before.
@@ -39,20 +39,20 @@ def key(task: Task, prediction: Nested, labels: list[Labels], fingerprint: str) 
 
 
 def _probe(task: Task, prediction: Nested, labels: Labels) -> str:
-    """The task's loss for a few of the network's outputs against the first labels."""
+    """Return the task's loss for a few of the network's outputs against the first labels."""
     rows = min(labels.samples, len(next(tensors(prediction))))
     first = torch.arange(rows)
     return repr(float(task.loss_on(select_rows(prediction, first), select_rows(labels.target, first))))
 
 
 def qualified_name(function: Callable[..., Any]) -> str:
-    """Module and name of a function; of an object that is called, those of its class."""
+    """Return module and name of a function; of an object that is called, those of its class."""
     named = function if hasattr(function, "__qualname__") else type(function)
     return f"{named.__module__}.{named.__qualname__}"
 
 
 def recall(key: str) -> float | None:
-    """What was found for ``key``, or None. A file that cannot be read, or holds anything else, is as if not there."""
+    """Return what was found for ``key``, or None; a file that cannot be read, or holds anything else, has nothing."""
     if key not in _found:
         value = _read(home() / FILE).get(key)
         if isinstance(value, float) and math.isfinite(value) and value > 0:

@@ -17,11 +17,11 @@ from tune_mtl.core.objective import RELATIVE_LOSS, Objective
 from tune_mtl.core.problem import Problem
 from tune_mtl.core.seeds import isolated
 from tune_mtl.core.task import Task
-from tune_mtl.strategies.base import labelled_rows
-from tune_mtl.training import reference_cache
+from tune_mtl.strategies.labels import labelled_rows
 from tune_mtl.training.checkpoint import fingerprint
-from tune_mtl.training.constant import NoReference, best_constant_loss
-from tune_mtl.training.labelled import labels, look
+from tune_mtl.training.references import cache
+from tune_mtl.training.references.constant import NoReference, best_constant_loss
+from tune_mtl.training.references.labelled import labels, look
 
 logger = logging.getLogger(__name__)
 
@@ -44,13 +44,13 @@ class References:
 
     @property
     def missing(self) -> str:
-        """Which task has none and why; where there are several, the first, and how many more."""
+        """Say which task has none and why; where there are several, the first, and how many more."""
         (task, reason), *others = self.reasons.items()
         return f"task '{task}'{f' and {len(others)} more' if others else ''} ({reason})"
 
     @property
     def warning(self) -> str | None:
-        """What to say of a default objective that cannot be fair, in one line; None if it can."""
+        """Return what to say of a default objective that cannot be fair, in one line; None if it can."""
         if not self.reasons:
             return None
         share = ""
@@ -100,7 +100,7 @@ def judged(problem: Problem, config: Mapping[str, Any] | None = None) -> Problem
 
 
 def with_references(problem: Problem, losses: Mapping[str, float]) -> Problem:
-    """A copy of ``problem`` whose tasks without a reference loss have that of ``losses``; itself if there are none."""
+    """Return a copy of ``problem`` whose tasks without a reference have that of ``losses``; itself if all have one."""
     if all(task.reference_loss is not None or task.name not in losses for task in problem.tasks):
         return problem
     filled = _copied(problem)
@@ -112,26 +112,26 @@ def with_references(problem: Problem, losses: Mapping[str, float]) -> Problem:
 
 
 def judged_by_mean_loss(problem: Problem, warning: str | None = None) -> Problem:
-    """A copy of ``problem`` whose objective is ``val/loss``."""
+    """Return a copy of ``problem`` whose objective is ``val/loss``."""
     fallen_back = _copied(problem)
     fallen_back.objective, fallen_back.objective_warning = Objective(), warning
     return fallen_back
 
 
 def _copied(problem: Problem) -> Problem:
-    """The same parts in another object; a copy by pickling's rules would lose what a user keeps out of pickles."""
+    """Return the same parts in another object: a copy by pickling's rules loses what a user keeps out of pickles."""
     same: Problem = object.__new__(type(problem))
     same.__dict__.update(problem.__dict__)
     return same
 
 
 def references_of(problem: Problem) -> dict[str, float]:
-    """The reference losses that the problem's tasks have, by task."""
+    """Return the reference losses that the problem's tasks have, by task."""
     return {task.name: task.reference_loss for task in problem.tasks if task.reference_loss is not None}
 
 
 def find_references(problem: Problem, options: Mapping[str, Any]) -> References:
-    """The reference loss of every task that has none, the same on every call; never fails.
+    """Find the reference loss of every task that has none, the same on every call; never fails.
 
     Args:
         problem: What is learned.
@@ -176,11 +176,11 @@ def _find(problem: Problem, train: Data, options: Mapping[str, Any], mark: str |
         try:
             if not targets[name]:
                 raise NoReference("it has no labels")
-            key = None if mark is None else reference_cache.key(task, predictions[name], targets[name], mark)
-            known = None if key is None else reference_cache.recall(key)
+            key = None if mark is None else cache.key(task, predictions[name], targets[name], mark)
+            known = None if key is None else cache.recall(key)
             losses[name] = best_constant_loss(task, predictions[name], targets[name]) if known is None else known
             if key is not None:
-                reference_cache.remember(key, losses[name])
+                cache.remember(key, losses[name])
         except Exception as error:
             reasons[name] = _said(error)
     return References(losses, reasons, _dominant(problem.tasks, batch, predictions) if reasons else None)
@@ -191,7 +191,7 @@ def _without(problem: Problem) -> list[Task]:
 
 
 def _dominant(tasks: Any, batch: Batch, predictions: Mapping[str, Nested]) -> tuple[str, float] | None:
-    """The task with the largest loss of the untrained network, and its share of all of them."""
+    """Return the task with the largest loss of the untrained network, and its share of all of them."""
     by_name = {task.name: task for task in tasks}
     found = {}
     try:
@@ -208,14 +208,14 @@ def _dominant(tasks: Any, batch: Batch, predictions: Mapping[str, Nested]) -> tu
 
 
 def _said(error: Exception) -> str:
-    """An error in a line."""
+    """Return an error in a line."""
     said = " ".join(str(error).split())[:200]
     return said if isinstance(error, NoReference | UserError) else f"{type(error).__name__}: {said}"
 
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Sums in one order: as many threads as a trial happens to have would change the last bits."""
+    """Keep sums in one order: as many threads as a trial happens to have would change the last bits."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
