@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import tune_mtl
-from tests.report.stories import Imagined, repeated, replicated, usual
+from tests.reporting.stories import Imagined, repeated, replicated, usual
 from tune_mtl import UserError
 from tune_mtl.cli import main
 from tune_mtl.reporting.answer import answer

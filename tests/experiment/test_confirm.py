@@ -13,8 +13,8 @@ from pandas.testing import assert_frame_equal
 
 import tune_mtl
 from search_spaces.space import Choice, Space
-from tests.search.processes import SLOW_PROBLEM, fresh_environment, reported
-from tests.search.records import check_records
+from tests.experiment.processes import SLOW_PROBLEM, fresh_environment, reported
+from tests.experiment.records import check_records
 from tests.test_cli import tune_mtl as command
 from tests.toys import toy_problem
 from tune_mtl import UserError

@@ -20,8 +20,8 @@ from ray import cloudpickle, tune
 
 import tune_mtl
 from search_spaces import find_space
-from tests.search.processes import SLOW_PROBLEM, fresh_environment, reported
-from tests.search.records import check_records
+from tests.experiment.processes import SLOW_PROBLEM, fresh_environment, reported
+from tests.experiment.records import check_records
 from tests.test_cli import tune_mtl as command
 from tests.toys import toy_problem
 from tests.training.trainers import timeless

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from tests.report.rates import RANGE, searched, tell, told
-from tests.report.stories import Story
+from tests.reporting.rates import RANGE, searched, tell, told
+from tests.reporting.stories import Story
 from tune_mtl.reporting import coverage
 from tune_mtl.reporting.coverage import Coverage, expected_best
 from tune_mtl.reporting.figures.coverage import expected_bests, what_was_tried

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 import tune_mtl
-from tests.report.stories import Story, usual
+from tests.reporting.stories import Story, usual
 from tune_mtl.reporting.answer import answer
 from tune_mtl.reporting.results import Results, equal_updates
 from tune_mtl.reporting.tables.contents import path_table, quality_table

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from tests.report.stories import Imagined, fresh_seed, usual
+from tests.reporting.stories import Imagined, fresh_seed, usual
 from tune_mtl.cli import main
 from tune_mtl.reporting.claims import Findings, Part, check_claims, together
 from tune_mtl.reporting.results import Results

@@ -2,14 +2,19 @@
 
 import os
 import signal
+from collections import Counter
 from types import SimpleNamespace
 from unittest.mock import MagicMock
 
 import pytest
 
+from tune_mtl import Objective
 from tune_mtl.ray_tune import trials as running
+from tune_mtl.ray_tune.halving import FairHalving
+from tune_mtl.ray_tune.loop import TrialLoop
 from tune_mtl.ray_tune.retries import Retries
-from tune_mtl.ray_tune.trials import Trials
+from tune_mtl.ray_tune.trials import Followers, Trials
+from tune_mtl.tracking.progress import Progress
 
 
 def fit(*, stopped: bool) -> None:
@@ -25,8 +30,10 @@ def fit(*, stopped: bool) -> None:
 def test_who_stops_the_last_trials_when_they_have_ended_stops_what_would_follow(tmp_path, monkeypatch, stopped, done):
     monkeypatch.setattr(running, "Snapshots", MagicMock())
     tuner = SimpleNamespace(fit=lambda: fit(stopped=stopped))
-    screen, halving = MagicMock(done=done, total=2), MagicMock(time_is_up=False)
-    ending = Trials(tmp_path, tuner, halving, MagicMock(), screen, Retries()).run()
+    progress = Progress(Objective("val/loss"), total=2, outcomes=Counter(completed=done))
+    loop = TrialLoop(FairHalving.nobody(progress.objective))
+    followers = Followers(MagicMock(), progress, MagicMock())
+    ending = Trials(tmp_path, tuner, loop, followers, Retries()).run()
     assert ending.complete is (done == 2)
     assert isinstance(ending.failure, KeyboardInterrupt) is (stopped and done == 2)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

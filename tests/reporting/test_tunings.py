@@ -4,7 +4,7 @@ import statistics
 
 import pytest
 
-from tests.report.stories import Imagined, fresh_seed, repeated, replicated
+from tests.reporting.stories import Imagined, fresh_seed, repeated, replicated
 from tune_mtl.reporting.answer import answer
 from tune_mtl.reporting.claims import Findings, check_claims
 from tune_mtl.reporting.results import Results, equal_updates, poorly_tuned

@@ -16,8 +16,8 @@ from types import SimpleNamespace
 import pytest
 import ray
 
+from tests.preflight.nodes import Nodes, free_port
 from tests.prepare import makers
-from tests.search.nodes import Nodes, free_port
 from tests.toys import toy_problem
 from tune_mtl import UserError
 from tune_mtl.cli import main

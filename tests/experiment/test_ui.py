@@ -12,7 +12,7 @@ import pytest
 
 import tune_mtl
 from tests.browser import needs_chromium, opened
-from tests.search.records import check_records
+from tests.experiment.records import check_records
 from tests.tracking.postgres import free_port
 from tune_mtl.tracking import names
 

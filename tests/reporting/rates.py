@@ -1,6 +1,6 @@
 """Made-up searches, told by the learning rates that were tried."""
 
-from tests.report.stories import Story
+from tests.reporting.stories import Story
 from tune_mtl.results.search_data import Evidence
 
 RANGE = {"low": 1e-4, "high": 1e-1, "log": True}

@@ -11,7 +11,7 @@ import tune_mtl
 from benchmarks.metering import CONTROLLER, Meter
 from benchmarks.scale import HALVING, LOGGER, SCREEN, SEARCHER, TRACKER, wrap_parts
 from benchmarks.simulated import simulated_actors
-from tests.search.records import check_records
+from tests.experiment.records import check_records
 from tune_mtl.ray_tune.snapshots import SNAPSHOT
 
 PROBLEM, TRIALS, AT_ONCE = "tests.trainables.fixtures:problem", 30, 5

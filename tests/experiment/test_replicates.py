@@ -13,8 +13,8 @@ from pandas.testing import assert_frame_equal
 from scipy import stats
 
 import tune_mtl
-from tests.search.processes import fresh_environment
-from tests.search.records import check_records
+from tests.experiment.processes import fresh_environment
+from tests.experiment.records import check_records
 from tests.test_cli import tune_mtl as command
 from tune_mtl import UserError
 from tune_mtl.cli import main

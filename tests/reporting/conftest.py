@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 import tune_mtl
-from tests.report.stories import Story, repeated, replicated, usual
+from tests.reporting.stories import Story, repeated, replicated, usual
 from tune_mtl.results.search_data import Evidence
 from tune_mtl.tracking import names
 from tune_mtl.tracking.store import reachable, tracking_uri

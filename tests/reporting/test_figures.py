@@ -6,7 +6,7 @@ import pytest
 from matplotlib.figure import Figure
 
 import tune_mtl
-from tests.report.stories import Story, usual
+from tests.reporting.stories import Story, usual
 from tune_mtl.reporting.figures.plots import learning_rates
 from tune_mtl.reporting.figures.style import PALETTE, fit_values, label_points, looks, style
 from tune_mtl.reporting.page import STYLE

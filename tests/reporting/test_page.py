@@ -6,7 +6,7 @@ import pytest
 
 import tune_mtl
 from tests.browser import needs_chromium, opened
-from tests.report.stories import Story
+from tests.reporting.stories import Story
 from tune_mtl.strategies.registry import registry
 
 

@@ -12,7 +12,7 @@ import pytest
 from typer.main import get_command
 
 import tune_mtl
-from tests.report.stories import Story, text_of, usual
+from tests.reporting.stories import Story, text_of, usual
 from tune_mtl import UserError
 from tune_mtl.cli import app, main
 from tune_mtl.reporting.claims import Findings

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tune_mtl
-from tests.report.rates import GRID, RANGE, searched, tell, told
-from tests.report.stories import Story, text_of
+from tests.reporting.rates import GRID, RANGE, searched, tell, told
+from tests.reporting.stories import Story, text_of
 from tune_mtl.experiment.planning.plan import Plan
 from tune_mtl.experiment.planning.settings import Settings
 from tune_mtl.experiment.problem_facts import problem_facts

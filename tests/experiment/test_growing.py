@@ -7,7 +7,7 @@ import pytest
 from pandas.testing import assert_frame_equal
 
 import tune_mtl
-from tests.search.records import check_records
+from tests.experiment.records import check_records
 from tune_mtl import UserError
 from tune_mtl.core.files import write_json
 from tune_mtl.experiment.lock import alone_in

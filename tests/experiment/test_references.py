@@ -97,13 +97,13 @@ def test_a_search_from_before_goes_on_by_the_mean_loss():
 def test_workers_are_handed_references_and_find_none(monkeypatch):
     monkeypatch.setattr(references, "find_references", lambda *_: pytest.fail("workers find nothing"))
     by_name = SharedProblem(
-        "a", "tests.search.test_references:scaled", str(Path.cwd()), references={"t0": 2.0, "t1": 3.0}
+        "a", "tests.experiment.test_references:scaled", str(Path.cwd()), references={"t0": 2.0, "t1": 3.0}
     )
     assert references_of(by_name.load()) == {"t0": 2.0, "t1": 3.0}
 
 
 def test_the_commands_say_it_in_one_line(tmp_path, home):
-    (tmp_path / "mine.py").write_text("from tests.search.test_references import unfair")
+    (tmp_path / "mine.py").write_text("from tests.experiment.test_references import unfair")
     environment = {**os.environ, "TUNE_MTL_HOME": str(home), "PYTHONPATH": str(Path(__file__).parents[2])}
     for words in (["train", "mine:unfair", "--strategy", "sus"], ["search", "mine:unfair", "--dry-run"]):
         done = command(*words, "--lr", "0.01", cwd=tmp_path, env=environment)
@@ -117,7 +117,7 @@ def test_the_commands_say_it_in_one_line(tmp_path, home):
 @pytest.mark.timeout(280)
 def test_every_trial_uses_the_references_of_the_driver(home):
     result = tune_mtl.search(
-        "tests.search.test_references:scaled",
+        "tests.experiment.test_references:scaled",
         strategies=["sus", "io"],
         samples=4,
         max_epochs=2,
