@@ -141,7 +141,7 @@ def test_the_addresses_of_a_server_that_runs_are_printed(home, monkeypatch, caps
         make_search(f"s{ordinal}", "val/loss:max" if ordinal == serving.NEWEST else "val/loss:min")
         time.sleep(0.002)
     monkeypatch.setattr(serving, "tracking_uri", lambda _: "http://127.0.0.1:9")
-    monkeypatch.setattr(serving, "reachable", lambda _: None)
+    monkeypatch.setattr(serving, "reachable", lambda _, **__: None)
     monkeypatch.setattr(serving, "client", lambda _: client(tracking_uri()))
     opened: list[str] = []
     monkeypatch.setattr(serving.webbrowser, "open", opened.append)
