@@ -7,7 +7,7 @@ import typer
 
 from tune_mtl.commands.help_texts import DATA, STRATEGIES
 from tune_mtl.commands.values import assignment, number
-from tune_mtl.core.stopping import exit_code, told_how_to_go_on
+from tune_mtl.core.process.stopping import exit_code, told_how_to_go_on
 
 _NOT_SETTINGS = {"problem", "set_", "strategies", "lr", "groups", "data", "dry_run"}
 

@@ -12,8 +12,8 @@ import torch
 
 from tune_mtl.core.errors import UserError
 from tune_mtl.core.files import write_json
-from tune_mtl.core.home import home
 from tune_mtl.core.nested import Nested, tensors
+from tune_mtl.core.process.home import home
 from tune_mtl.core.task import Task, select_rows
 from tune_mtl.training.references.constant import Labels
 

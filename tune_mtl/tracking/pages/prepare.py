@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tune_mtl.core.objective import Objective
-from tune_mtl.tracking import names, views
-from tune_mtl.tracking.descriptions import search_note
+from tune_mtl.tracking import names
+from tune_mtl.tracking.pages import views
+from tune_mtl.tracking.pages.descriptions import search_note
 from tune_mtl.tracking.ranking import read_winners
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from mlflow.entities import Run
 
 from tune_mtl.core.objective import Objective
 from tune_mtl.core.outcome import Outcome
-from tune_mtl.tracking import names, views
+from tune_mtl.tracking import names
+from tune_mtl.tracking.pages import views
 
 _LONGEST = 4000
 """Characters of the answer; MLflow refuses a tag of more than 8000."""
