@@ -4,6 +4,7 @@ import os
 import shutil
 import tempfile
 from collections import Counter
+from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,11 +14,12 @@ from tune_mtl.core.errors import UserError
 from tune_mtl.core.files import read_json
 from tune_mtl.core.options import build
 from tune_mtl.core.secrets import had_secrets
+from tune_mtl.experiment.formats import SAVED, check_format
 from tune_mtl.experiment.lock import alone_in
-from tune_mtl.experiment.planning.settings import Settings
 from tune_mtl.ray_tune.snapshots import SNAPSHOT
 from tune_mtl.results.best_trial import BestTrial
 from tune_mtl.results.searches import all_searches, best, find_search
+from tune_mtl.results.settings import Settings
 from tune_mtl.tracking import names
 from tune_mtl.tracking.runs import search_runs
 from tune_mtl.tracking.store import check_name, client, reachable, report_folder, storage_folder, tracking_uri
@@ -58,12 +60,22 @@ def summaries(given_uri: str | None = None) -> list[SearchSummary]:
 
 
 def saved_settings(
-    name: str, *, address: str | None = None, storage: str | None = None, tracking_uri: str | None = None
+    name: str,
+    *,
+    address: str | None = None,
+    storage: str | None = None,
+    tracking_uri: str | None = None,
+    formats: Collection[int] = SAVED,
 ) -> Settings:
-    """What a search was asked for, with what is ``given`` anew; from its folder, or from its run in MLflow.
+    """Return what a search was asked for, with what is given anew; from its folder, or from its run in MLflow.
+
+    Args:
+        name: Of the search.
+        address, storage, tracking_uri: What is given anew.
+        formats: Those of a search's folder that the caller can work with.
 
     Raises:
-        UserError: if there is no such search, or it needs a password that is not given.
+        UserError: if there is no such search, its format is another, or it needs a password that is not given.
     """
     folder = storage_folder(storage) / check_name(name)
     if (folder / names.SETTINGS_FILE).exists():
@@ -78,6 +90,7 @@ def saved_settings(
                 f"the tracking store says that search '{name}' is in {place}, which holds no such search of yours:"
                 " give --storage."
             )
+    check_format(name, saved, formats)
     given = {"address": address, "storage": storage, "tracking_uri": tracking_uri}
     saved |= {key: value for key, value in given.items() if value is not None}
     if had_secrets(saved.get("tracking_uri") or ""):

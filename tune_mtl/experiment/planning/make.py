@@ -2,14 +2,15 @@
 
 import os
 import time
-from typing import Any
+from typing import Any, Unpack
 
 from tune_mtl.core.options import build
 from tune_mtl.core.problem import Problem
+from tune_mtl.core.version import VERSION
 from tune_mtl.experiment.planning.paper import as_the_paper
 from tune_mtl.experiment.planning.plan import Plan, default_replicates
-from tune_mtl.experiment.planning.settings import Settings
 from tune_mtl.problems.registry import load_problem
+from tune_mtl.results.settings import FORMAT, SearchOptions, Settings, implied
 
 SWITCH = "TUNE_MTL_EXPORT"
 """Set to 0, no search exports its winner unless it is told to."""
@@ -20,16 +21,16 @@ def exports_by_default() -> bool:
     return os.environ.get(SWITCH, "1") != "0"
 
 
-def plan_search(problem: str | Problem, **options: Any) -> Plan:
+def plan_search(problem: str | Problem, **options: Unpack[SearchOptions]) -> Plan:
     """Return what :func:`tune_mtl.search` would run with the same arguments."""
-    given = {key: value for key, value in options.items() if value is not None}
+    given: dict[str, Any] = {key: value for key, value in options.items() if value is not None}
     loaded = load_problem(problem, given.get("fixed"))
     name = problem if isinstance(problem, str) else loaded.name
     if given.get("space") == "paper":
         loaded, given = as_the_paper(problem, loaded, given)
+    given |= implied(given)
     given.setdefault("replicates", default_replicates(loaded, given))
-    if given["replicates"] != 1:
-        given.setdefault("confirm", 1)
+    given |= implied(given)
     given.setdefault("export", exports_by_default())
     given.setdefault("name", f"{loaded.name}-{time.strftime('%Y%m%d-%H%M%S')}")
-    return Plan.make(loaded, build(Settings, {"problem": name, **given}))
+    return Plan.make(loaded, build(Settings, {"problem": name, "version": VERSION, "format": FORMAT, **given}))
