@@ -57,7 +57,8 @@ def given_options(flags: Mapping[str, Any]) -> dict[str, Any]:
 
     A text that is none of them stays: the record refuses it in a line.
     """
-    return {name: _read(info.annotation, flags[name]) for name, info in _asked() if flags[name] is not None}
+    given = {name: value for name, value in flags.items() if value not in (None, (), [])}
+    return {name: _read(info.annotation, given[name]) for name, info in _asked() if name in given}
 
 
 def _asked() -> Iterator[tuple[str, "FieldInfo"]]:

@@ -95,10 +95,12 @@ def confirm_search(plan: Plan, seeds: int) -> bool:
     folder = plan.folder / f"confirm-{hashlib.sha256(planned.encode()).hexdigest()[:8]}"
     if not due:
         return _record(plan, tracker(plan, "confirm"), evidence, lambda: Ending(complete=True))
+    begun = Trials.exist(folder)
+    if begun:
+        check_format(settings.name, settings.public())
     title = f"{settings.name}, confirming"
     follow, work = followers(plan, "confirm", title, list(evidence.winners), len(due)), workload(plan, test=True)
-    if Trials.exist(folder):
-        check_format(settings.name, settings.public())
+    if begun:
         running = Trials.restore(folder, work, follow, retry=True)
     else:
         loop = TrialLoop(FairHalving.nobody(plan.objective))

@@ -7,9 +7,9 @@ from tune_mtl.core.errors import UserError
 from tune_mtl.core.version import VERSION
 from tune_mtl.results.settings import FORMAT, VERSION_OF_FORMAT_1
 
-SAVED = frozenset({FORMAT})
+SAVED = (FORMAT,)
 """The formats whose saved trials can be taken up again."""
-RECORDED = SAVED | {1}
+RECORDED = (1, FORMAT)
 """Those whose settings mean what they mean now: what needs them and the tracking store alone works."""
 
 
