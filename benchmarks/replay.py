@@ -36,10 +36,11 @@ from tune_mtl.experiment.planning.plan import (
 )
 from tune_mtl.ray_tune.halving import FairHalving
 from tune_mtl.ray_tune.searcher import FairSearcher
-from tune_mtl.ray_tune.turns import Growth, Turn, fresh_seeds, guided_turns
+from tune_mtl.ray_tune.turns import Turn, fresh_seeds, guided_turns
 from tune_mtl.reporting.results import Results
 from tune_mtl.results.best_trial import BestTrial
 from tune_mtl.results.search_data import Evidence, Trained
+from tune_mtl.results.settings import Growth
 from tune_mtl.tracking import names
 from tune_mtl.tracking.ranking import Ranking
 

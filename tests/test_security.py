@@ -260,7 +260,7 @@ LOOPBACK = {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
 LOCAL_RAY = """
 import ray
 from tune_mtl.ray_tune.cluster import Cluster
-from tune_mtl.experiment.planning.settings import Settings
+from tune_mtl.results.settings import Settings
 
 @ray.remote
 def work():

@@ -8,6 +8,7 @@ import typer.core
 import typer.exceptions
 
 from tune_mtl.commands import export, ready, results, search, train
+from tune_mtl.commands.settings_flags import SettingsCommand
 from tune_mtl.core.errors import UserError
 from tune_mtl.core.process.secrets import without_secrets
 from tune_mtl.core.process.stopping import Interrupted, exit_code
@@ -43,7 +44,7 @@ for command in (
     search.search, search.resume, search.extend, search.confirm,
     results.report, results.claims, results.best, export.export,
 ):  # fmt: skip
-    app.command()(command)
+    app.command(cls=SettingsCommand if command is search.search else None)(command)
 app.command("list")(results.list_searches)
 app.command()(results.rm)
 app.command()(results.ui)

@@ -19,9 +19,9 @@ from tests.test_cli import tune_mtl as command
 from tests.toys import toy_problem
 from tune_mtl import UserError
 from tune_mtl.core.options import build
-from tune_mtl.experiment.planning.settings import Settings
 from tune_mtl.experiment.search import plan_search
 from tune_mtl.results.search_data import Evidence
+from tune_mtl.results.settings import Settings
 from tune_mtl.tracking import names
 
 PROBLEM = "tests.trainables.fixtures:problem"

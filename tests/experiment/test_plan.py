@@ -8,9 +8,9 @@ from tests.toys import toy_problem
 from tune_mtl import UserError
 from tune_mtl.core.options import build
 from tune_mtl.experiment.planning.plan import looks
-from tune_mtl.experiment.planning.settings import Settings
 from tune_mtl.experiment.problem_facts import problem_facts, trials_per_tuning
 from tune_mtl.experiment.search import plan_search
+from tune_mtl.results.settings import Settings
 
 TWO = {"strategies": ["sus", "io"]}
 

@@ -29,9 +29,9 @@ from trainables import IOTrainable
 from tune_mtl import UserError
 from tune_mtl.cli import main
 from tune_mtl.core.outcome import RANKED
-from tune_mtl.experiment.planning.settings import Settings
 from tune_mtl.exporting.run_model import model_of
 from tune_mtl.problems.registry import load_problem
+from tune_mtl.results.settings import Settings
 from tune_mtl.tracking import names
 
 PROBLEM = "tests.trainables.fixtures:problem"

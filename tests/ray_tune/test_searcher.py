@@ -11,7 +11,8 @@ from optuna.trial import TrialState
 from search_spaces import Choice, LogRange, Space
 from tune_mtl import Objective
 from tune_mtl.ray_tune.searcher import ANY, FairSearcher, common_draw
-from tune_mtl.ray_tune.turns import Growth, grid_turns, guided_turns
+from tune_mtl.ray_tune.turns import grid_turns, guided_turns
+from tune_mtl.results.settings import Growth
 
 SPACE = Space(
     name="s",

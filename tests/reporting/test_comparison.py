@@ -10,7 +10,6 @@ from hypothesis.strategies import dictionaries, floats, integers, lists, sampled
 from scipy import stats
 
 from tune_mtl.experiment.planning.plan import looks as looks_of
-from tune_mtl.experiment.planning.settings import Settings
 from tune_mtl.reporting.statistics.comparison import (
     Looks,
     Variation,
@@ -20,6 +19,7 @@ from tune_mtl.reporting.statistics.comparison import (
     rank_in_every_unit,
 )
 from tune_mtl.reporting.statistics.tests import ALPHA, difference, holm, shaffer
+from tune_mtl.results.settings import Settings
 
 AUTO = Looks(looks_of(Settings(problem="made", name="made", replicates="auto")))
 """Of a search that grows by itself."""

@@ -14,12 +14,12 @@ import tune_mtl
 from tests.reporting.rates import GRID, RANGE, searched, tell, told
 from tests.reporting.stories import Story, text_of
 from tune_mtl.experiment.planning.plan import Plan
-from tune_mtl.experiment.planning.settings import Settings
 from tune_mtl.experiment.problem_facts import problem_facts
 from tune_mtl.problems.registry import load_problem
 from tune_mtl.reporting import coverage
 from tune_mtl.reporting.coverage import Coverage, Searched, expected_best, gaps_around, near, unexplored
 from tune_mtl.results.search_data import Evidence
+from tune_mtl.results.settings import Settings
 
 MORE = "tune-mtl extend made --samples"
 

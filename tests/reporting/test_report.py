@@ -1,6 +1,5 @@
 """Reports of searches whose numbers are made up: what is written, and what it says is missing."""
 
-import ast
 import csv
 import json
 import shlex
@@ -12,7 +11,7 @@ import pytest
 from typer.main import get_command
 
 import tune_mtl
-from tests.reporting.stories import Story, text_of, usual
+from tests.reporting.stories import Imagined, Story, text_of, usual
 from tune_mtl import UserError
 from tune_mtl.cli import app, main
 from tune_mtl.reporting.claims import Findings
@@ -20,6 +19,7 @@ from tune_mtl.reporting.results import Results
 from tune_mtl.reporting.search_command import search_command
 from tune_mtl.reporting.write import tables_of, write_report
 from tune_mtl.results.search_data import Evidence
+from tune_mtl.results.settings import PAPER
 from tune_mtl.tracking import names
 
 
@@ -202,23 +202,30 @@ def test_the_command_has_flags_that_exist(home):
         "seed": 3, "confirm": 0, "warm_start": "earlier",
     }  # fmt: skip
     words = shlex.split(search_command(Evidence.read(Story(settings=asked).end())))
-    flags = {option for parameter in get_command(app).commands["search"].params for option in parameter.opts}
+    search = get_command(app).commands["search"]
+    parameters = search.get_params(search.make_context("search", ["made"], resilient_parsing=True))
+    flags = {option for parameter in parameters for option in parameter.opts}
     assert {word for word in words if word.startswith("--")} <= flags
     assert words[:3] == ["tune-mtl", "search", "made"]
     for pair in ("--max-seconds 2.5", "--confirm 0", "--scheduler asha", '--set optimizer="sgd"'):
         assert pair in " ".join(words)
 
 
-def test_seeds_of_ones_own_are_said_in_python(home):
-    story = Story(settings={"strategies": ["sus"], "algorithm": "grid", "seeds": [3, 5]})
-    said = search_command(Evidence.read(story.end()))
-    *_, program = shlex.split(said)
-    call = ast.parse(program).body[1].value
-    assert {keyword.arg: ast.literal_eval(keyword.value) for keyword in call.keywords} == {
-        "strategies": ["sus"],
-        "algorithm": "grid",
-        "seeds": [3, 5],
-    }
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        ({"algorithm": "grid", "seeds": [3, 5]}, "--algorithm grid --seeds 3,5"),
+        (PAPER | {"space": "paper", "replicates": 3, "confirm": 1}, "--space paper --replicates 3"),
+        (PAPER | {"space": "paper", "algorithm": "optuna"}, "--space paper --algorithm optuna"),
+        ({"replicates": 8, "confirm": 1}, "--replicates 8"),
+        ({"replicates": 8, "confirm": 0}, "--replicates 8 --confirm 0"),
+        ({"replicates": 1, "confirm": 0, "grown": [{"replicates": [0]}]}, "--replicates 1"),
+        ({"report": False, "version": "0.2.0", "format": 2, "what_there_was": 1}, ""),
+    ],
+)  # fmt: skip
+def test_the_command_says_what_would_be_otherwise_without_it(asked, expected):
+    evidence = Imagined(settings=asked).evidence()
+    assert search_command(evidence).split() == ["tune-mtl", "search", "made", *expected.split()]
 
 
 @pytest.mark.skipif(

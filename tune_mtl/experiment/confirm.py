@@ -8,6 +8,7 @@ from tune_mtl.core.errors import UserError
 from tune_mtl.core.outcome import Outcome
 from tune_mtl.core.problem import Problem
 from tune_mtl.core.process.stopping import postponed, told_how_to_go_on
+from tune_mtl.experiment.formats import RECORDED, check_format
 from tune_mtl.experiment.lock import alone_in
 from tune_mtl.experiment.manage import saved_settings
 from tune_mtl.experiment.planning.plan import Plan
@@ -63,7 +64,7 @@ def confirm(
     """
     if seeds is not None and seeds < 1:
         raise UserError(f"seeds={seeds} must be at least 1.")
-    settings = saved_settings(name, address=address, storage=storage, tracking_uri=tracking_uri)
+    settings = saved_settings(name, address=address, storage=storage, tracking_uri=tracking_uri, formats=RECORDED)
     check_address(settings.address)
     plan = Plan.make(load_problem(problem or settings.problem, settings.fixed), settings)
     reachable(plan.tracking_uri, writing=True)
@@ -94,9 +95,12 @@ def confirm_search(plan: Plan, seeds: int) -> bool:
     folder = plan.folder / f"confirm-{hashlib.sha256(planned.encode()).hexdigest()[:8]}"
     if not due:
         return _record(plan, tracker(plan, "confirm"), evidence, lambda: Ending(complete=True))
+    begun = Trials.exist(folder)
+    if begun:
+        check_format(settings.name, settings.public())
     title = f"{settings.name}, confirming"
     follow, work = followers(plan, "confirm", title, list(evidence.winners), len(due)), workload(plan, test=True)
-    if Trials.exist(folder):
+    if begun:
         running = Trials.restore(folder, work, follow, retry=True)
     else:
         loop = TrialLoop(FairHalving.nobody(plan.objective))

@@ -2,11 +2,10 @@
 
 from tune_mtl.core.errors import UserError
 from tune_mtl.experiment.planning.plan import Plan, looks
-from tune_mtl.experiment.planning.settings import Settings
 from tune_mtl.experiment.problem_facts import trials_per_tuning
-from tune_mtl.ray_tune.turns import Growth
 from tune_mtl.reporting.results import Results
 from tune_mtl.results.search_data import Evidence
+from tune_mtl.results.settings import Growth, Settings
 
 
 def next_round(plan: Plan) -> Plan | None:

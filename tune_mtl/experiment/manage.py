@@ -3,6 +3,7 @@
 import os
 import shutil
 import tempfile
+from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,10 +12,11 @@ from tune_mtl.core.errors import UserError
 from tune_mtl.core.files import read_json
 from tune_mtl.core.options import build
 from tune_mtl.core.process.secrets import had_secrets
+from tune_mtl.experiment.formats import SAVED, check_format
 from tune_mtl.experiment.lock import alone_in
-from tune_mtl.experiment.planning.settings import Settings
 from tune_mtl.ray_tune.snapshots import SNAPSHOT
 from tune_mtl.results.searches import all_searches, find_search
+from tune_mtl.results.settings import Settings
 from tune_mtl.tracking import names
 from tune_mtl.tracking.pages.views import forget_view
 from tune_mtl.tracking.runs import search_runs
@@ -25,12 +27,22 @@ if TYPE_CHECKING:
 
 
 def saved_settings(
-    name: str, *, address: str | None = None, storage: str | None = None, tracking_uri: str | None = None
+    name: str,
+    *,
+    address: str | None = None,
+    storage: str | None = None,
+    tracking_uri: str | None = None,
+    formats: Collection[int] = SAVED,
 ) -> Settings:
-    """What a search was asked for, with what is ``given`` anew; from its folder, or from its run in MLflow.
+    """Return what a search was asked for, with what is given anew; from its folder, or from its run in MLflow.
+
+    Args:
+        name: Of the search.
+        address, storage, tracking_uri: What is given anew.
+        formats: Those of a search's folder that the caller can work with.
 
     Raises:
-        UserError: if there is no such search, or it needs a password that is not given.
+        UserError: if there is no such search, its format is another, or it needs a password that is not given.
     """
     folder = storage_folder(storage) / check_name(name)
     if (folder / names.SETTINGS_FILE).exists():
@@ -45,6 +57,7 @@ def saved_settings(
                 f"the tracking store says that search '{name}' is in {place}, which holds no such search of yours:"
                 " give --storage."
             )
+    check_format(name, saved, formats)
     given = {"address": address, "storage": storage, "tracking_uri": tracking_uri}
     saved |= {key: value for key, value in given.items() if value is not None}
     if had_secrets(saved.get("tracking_uri") or ""):

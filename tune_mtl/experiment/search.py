@@ -2,9 +2,9 @@
 
 import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Unpack
 
 from tune_mtl.core.errors import UserError
 from tune_mtl.core.files import write_json
@@ -12,6 +12,7 @@ from tune_mtl.core.problem import Problem
 from tune_mtl.core.process.stopping import postponed, told_how_to_go_on
 from tune_mtl.experiment.confirm import confirm_search
 from tune_mtl.experiment.description import asked_params, at_end, at_start
+from tune_mtl.experiment.explained import explained
 from tune_mtl.experiment.growth import extended, next_round
 from tune_mtl.experiment.lock import alone_in
 from tune_mtl.experiment.manage import release_unbegun, saved_settings
@@ -19,7 +20,6 @@ from tune_mtl.experiment.planning.cost import check_disk
 from tune_mtl.experiment.planning.make import plan_search
 from tune_mtl.experiment.planning.plan import Plan
 from tune_mtl.experiment.planning.references import keep_references
-from tune_mtl.experiment.planning.settings import Settings
 from tune_mtl.experiment.problem_facts import problem_facts
 from tune_mtl.experiment.running import followers, workload
 from tune_mtl.experiment.search_result import SearchResult
@@ -36,6 +36,7 @@ from tune_mtl.ray_tune.trials import Followers, Trials
 from tune_mtl.reporting.write import Report, write_report
 from tune_mtl.results.best_trial import BestTrial
 from tune_mtl.results.searches import all_searches, best, best_by_strategy, find_search, trials
+from tune_mtl.results.settings import SearchOptions, Settings
 from tune_mtl.tracking import names
 from tune_mtl.tracking.store import client, reachable
 
@@ -44,89 +45,24 @@ logger = logging.getLogger(__name__)
 LOG = "search.log"
 
 
-def search(
-    problem: str | Problem,
-    *,
-    name: str | None = None,
-    space: str | None = None,
-    strategies: Sequence[str] | None = None,
-    lr: str | None = None,
-    groups: str | None = None,
-    fixed: Mapping[str, Any] | None = None,
-    algorithm: str | None = None,
-    scheduler: str | None = None,
-    balance: str | None = None,
-    samples: int | None = None,
-    replicates: int | str | None = None,
-    max_replicates: int | None = None,
-    max_epochs: int | None = None,
-    budget: str | None = None,
-    max_updates: int | None = None,
-    max_seconds: float | None = None,
-    seed: int | None = None,
-    seeds: Sequence[int] | None = None,
-    metric: str | None = None,
-    time_budget: float | None = None,
-    concurrency: int | None = None,
-    cpus_per_trial: float | None = None,
-    gpus_per_trial: float | None = None,
-    address: str | None = None,
-    storage: str | None = None,
-    tracking_uri: str | None = None,
-    warm_start: str | None = None,
-    confirm: int | None = None,
-    report: bool | None = None,
-    export: bool | None = None,
-) -> SearchResult:
+@explained
+def search(problem: str | Problem, **options: Unpack[SearchOptions]) -> SearchResult:
     """Search the best strategy, group count and learning rate for ``problem``.
+
+    The options have one home, ``Settings``: its help texts are put below when this is loaded, so that they cannot
+    differ from those of the command line. Their names and types are a ``TypedDict``, from which editors complete
+    keywords, the values of ``algorithm`` too, and with which type checkers check callers.
 
     Args:
         problem: A built-in name, ``package.module:attribute``, or a :class:`Problem`.
-        name: Of the search, unique; default: problem and time.
-        space: ``wide`` (default) or ``paper`` (a grid on three seeds, nobody stopped early), or one of the problem's.
-        strategies: Which; default: those of the space. ``"all"``: every one that is installed and can train this
-            network; for each other, a line says why it was left out.
-        lr: ``1e-5:1e-2``, ``1e-3,1e-2`` or one value, instead of the space's.
-        groups: ``2,4`` or ``1:4``, instead of the space's.
-        fixed: Config values and options that every trial has.
-        algorithm: ``optuna`` (default), ``random`` or ``grid``.
-        scheduler: ``asha`` (default) stops the hopeless early; ``none``.
-        balance: ``strategy`` (default): each strategy has its own study and rungs and as many trials as the others;
-            ``none``: strategy is one more dimension, and the comparison is not fair.
-        samples: Trials in all; default: 4 for every strategy and replicate, or the whole grid.
-        replicates: How often each strategy is tuned: with other draws and another training seed each
-            time, the same draws for all strategies. Only tunings that were repeated tell strategies apart; with one,
-            two configs are compared. Default: 8; with fewer ``samples``, as many as get 4 trials each, or 1; a grid
-            is tuned on each of its seeds. ``"auto"``: as many as it takes to tell the strategies apart.
-        max_replicates: With ``replicates="auto"``: how many at most; default 16.
-        max_epochs: Per trial; default: the problem's.
-        budget: What a trial's length is counted in, by early stopping too: ``epochs`` (default); ``updates``: every
-            strategy may take as many optimizer steps as the one that takes most of them in its epochs; ``seconds``.
-        max_updates: With ``budget="updates"``: that many instead.
-        max_seconds: With ``budget="seconds"``: how many.
-        seed: Of the trials and of the searcher.
-        seeds: Of a grid, which runs every config on each; default: the space's.
-        metric: The objective, ``name[:min|max]``; default: the problem's.
-        time_budget: Seconds after which trials end at their next evaluation, and no other starts.
-        concurrency: Trials at once; default: as many as fit.
-        cpus_per_trial, gpus_per_trial: Resources; a trial uses as many threads as it has CPUs. Fractions share a GPU.
-        address: Of a Ray cluster; default: a local one, started and stopped with the search.
-        storage: A folder that all nodes share; default: ``ray`` in the home.
-        tracking_uri: The MLflow store; default: ``MLFLOW_TRACKING_URI``, else ``mlflow.db`` in the home.
-        warm_start: The name of an earlier search on the same problem, from whose trials the searcher learns first.
-        confirm: On how many fresh seeds the best config of each tuning is trained again, in full, and tested;
-            default: 1 where tunings are repeated, else none. See :func:`tune_mtl.confirm`.
-        report: Write the page at the end; default: yes.
-        export: Give the winner's run its MLflow model at the end, see :func:`tune_mtl.export`; default: yes, unless the
-            environment variable ``TUNE_MTL_EXPORT`` is 0.
+        **options: Of ``SearchOptions``; ``Settings`` explains them. What is None is as if it were not given.
 
     Raises:
         UserError: for anything that cannot be, before any trial starts; for a problem that cannot be trained, see
             :func:`tune_mtl.check_problem`.
     """
-    given = {key: value for key, value in locals().items() if key != "problem"}
-    check_address(address)
-    plan = plan_search(problem, **given)
+    check_address(options.get("address"))
+    plan = plan_search(problem, **options)
     reachable(plan.tracking_uri, writing=True)
     for reason in plan.left_out.values():
         logger.warning("left out: %s", reason)
@@ -205,7 +141,6 @@ def resume(
         UserError: if there is no such search here, or it is running.
     """
     settings = saved_settings(name, address=address, storage=storage, tracking_uri=tracking_uri)
-    _check_version(settings)
     return _go_on(settings, problem)
 
 
@@ -234,7 +169,6 @@ def extend(
     if samples < 1:
         raise UserError(f"samples={samples} must be at least 1: it is how many trials more.")
     settings = saved_settings(name, address=address, storage=storage, tracking_uri=tracking_uri)
-    _check_version(settings)
     _, of, parent = find_search(name, settings.tracking_uri)
     if parent.info.status != "FINISHED":
         raise UserError(f"search '{name}' is not complete: tune-mtl resume {name} first.")
@@ -244,15 +178,6 @@ def extend(
         if tag in parent.data.tags:
             of.delete_tag(parent.info.run_id, tag)
     return _go_on(grown, problem, changed=True)
-
-
-def _check_version(settings: Settings) -> None:
-    """Refuse to go on with a search whose records are those of an earlier version."""
-    if "replicates" not in settings.model_fields_set:
-        raise UserError(
-            f"search '{settings.name}' was begun by an earlier version of tune-mtl, and this one cannot go on with it:"
-            " best, report and confirm read it; a new search under another --name repeats it."
-        )
 
 
 def _go_on(settings: Settings, problem: Problem | None, *, changed: bool = False) -> SearchResult:

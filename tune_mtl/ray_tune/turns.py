@@ -3,15 +3,10 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Any
-
-from pydantic import Field
+from typing import Any
 
 from search_spaces.space import Space
-from tune_mtl.core.options import Options
-
-FRESH_SEEDS_FROM = 1000
-"""A replicate that trains with seed s is judged on the seeds s + 1000, s + 2000, ..., which no trial has seen."""
+from tune_mtl.results.settings import FRESH_SEEDS_FROM, Growth
 
 
 @dataclass(frozen=True)
@@ -27,20 +22,6 @@ class Turn:
     strategy: str | None
     replicate: int
     config: Mapping[str, Any] | None = None
-
-
-class Growth(Options):
-    """Trials that were added to a search after it began.
-
-    Attributes:
-        replicates: The repetitions of the tuning that get them.
-        strategies: Those that get them.
-        trials: How many in all; on a grid, every config of ``strategies`` instead.
-    """
-
-    replicates: tuple[int, ...]
-    strategies: tuple[str, ...]
-    trials: Annotated[int, Field(ge=0)] = 0
 
 
 def guided_turns(

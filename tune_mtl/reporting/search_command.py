@@ -6,39 +6,36 @@ from collections.abc import Mapping
 from typing import Any
 
 from tune_mtl.results.search_data import Evidence
-
-_PRIVATE = ("problem", "name", "address", "storage", "tracking_uri", "report", "export", "grown")
-"""What a command for others leaves out: places, and what may hold a password; the problem is said first."""
-
-_DEFAULTS: dict[str, Any] = {
-    "space": "wide", "algorithm": "optuna", "scheduler": "asha", "balance": "strategy", "seed": 0, "cpus_per_trial": 1,
-    "gpus_per_trial": 0, "budget": "epochs", "confirm": 0,
-}  # fmt: skip
-_PAPER_DEFAULTS: dict[str, Any] = {"algorithm": "grid", "scheduler": "none", "confirm": 3}
-"""What the space ``paper`` implies."""
+from tune_mtl.results.settings import Asked, Settings, implied
 
 
 def search_command(evidence: Evidence) -> str:
-    """The command line that repeats a search; places are left out."""
-    given = _given(evidence.settings)
-    if "seeds" in given:  # for which there is no flag
-        options = "".join(f", {key}={value!r}" for key, value in given.items())
-        return shlex.join(["python", "-c", f"import tune_mtl; tune_mtl.search({evidence.problem!r}{options})"])
+    """Return the command line that repeats a search; places, which may hold a password, are left out."""
     words = ["tune-mtl", "search", evidence.problem]
-    for key, value in given.items():
-        if key == "fixed":
-            for name, setting in value.items():
-                words += ["--set", f"{name}={json.dumps(setting)}"]
+    asked = Settings.asked()
+    for key, value in _given(evidence.settings, asked).items():
+        flag = asked[key].flag or f"--{key.replace('_', '-')}"
+        if isinstance(value, dict):
+            words += [word for name, set_ in value.items() for word in (flag, f"{name}={json.dumps(set_)}")]
+        elif isinstance(value, bool):
+            words.append(flag if value else flag.replace("--", "--no-", 1))
         else:
-            words += [f"--{key.replace('_', '-')}", _text(value)]
+            words += [flag, _text(value)]
     return shlex.join(words)
 
 
-def _given(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """What is otherwise than by default."""
-    defaults = {**_DEFAULTS, **(_PAPER_DEFAULTS if settings.get("space") == "paper" else {})}
-    said = {key: value for key, value in settings.items() if key not in _PRIVATE and value not in (None, "", [], {})}
-    return {key: value for key, value in said.items() if value != defaults.get(key)}
+def _given(settings: Mapping[str, Any], asked: Mapping[str, Asked]) -> dict[str, Any]:
+    """Return what is otherwise than it would be if nobody said so."""
+    defaults = Settings.defaults() | implied({key: settings[key] for key in ("space", "replicates") if key in settings})
+    del defaults["replicates"]  # it follows from the problem and from what else is given
+    if "replicates" not in settings:  # an earlier version's, which did not confirm by default
+        del defaults["confirm"]
+    said = {key: settings.get(key) for key, how in asked.items() if how.repeated}
+    return {
+        key: value
+        for key, value in said.items()
+        if value not in (None, "", [], {}) and (key not in defaults or value != defaults[key])
+    }
 
 
 def _text(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""`--space paper` is the paper's protocol: its grid, and the options with which it did its experiments."""
+"""`--space paper` is the paper's protocol: what of it belongs to the problem. Settings have the rest."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,7 +15,7 @@ def as_the_paper(problem: str | Problem, loaded: Problem, given: Mapping[str, An
         loaded: The same, loaded.
         given: Settings of the search.
     """
-    settings = {"algorithm": "grid", "scheduler": "none", **given}
+    settings = dict(given)
     fixed = dict(given.get("fixed") or {})
     decided = {key.removeprefix(PROBLEM) for key in fixed}
     papers = {key: value for key, value in loaded.paper_options.items() if key not in decided}

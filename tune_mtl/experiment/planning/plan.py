@@ -15,10 +15,10 @@ from tune_mtl.core.objective import Objective
 from tune_mtl.core.problem import Problem
 from tune_mtl.core.seeds import isolated
 from tune_mtl.experiment.planning.references import judged_as_kept
-from tune_mtl.experiment.planning.settings import Settings
 from tune_mtl.preflight.requirements import Needs
 from tune_mtl.prepare.prepared_set import PreparedSet
 from tune_mtl.ray_tune.turns import Turn, fresh_seeds, grid_turns, guided_turns
+from tune_mtl.results.settings import Settings
 from tune_mtl.strategies.make import make_strategy
 from tune_mtl.strategies.registry import strategy_info
 from tune_mtl.tracking.store import check_name, check_storage, storage_folder, tracking_uri

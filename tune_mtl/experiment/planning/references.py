@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tune_mtl.core.files import read_json, write_json
 from tune_mtl.core.problem import Problem
-from tune_mtl.experiment.planning.settings import Settings
+from tune_mtl.results.settings import Settings
 from tune_mtl.tracking import names
 from tune_mtl.training.references import cache
 from tune_mtl.training.references.find import judged, judged_by_mean_loss, references_of, with_references
