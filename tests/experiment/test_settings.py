@@ -52,7 +52,7 @@ def test_keywords_and_their_types_are_those_of_the_settings():
 
 
 def test_every_option_is_explained_where_python_shows_it():
-    told = " ".join(tune_mtl.experiment.search.__doc__.split())
+    told = " ".join(tune_mtl.search.__doc__.split())
     for name in OPTIONS:
         assert f"{name}: {ASKED[name].help}" in told
     assert list(inspect.signature(tune_mtl.search).parameters) == list(ASKED)
