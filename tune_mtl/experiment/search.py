@@ -82,9 +82,9 @@ def search(
 
     Args:
         problem: A built-in name, ``package.module:attribute``, or a :class:`Problem`.
-        name: Of the search, unique; default: problem and time.
+        name: The name of the search, unique; default: problem and time.
         space: ``wide`` (default) or ``paper`` (a grid on three seeds, nobody stopped early), or one of the problem's.
-        strategies: Which; default: those of the space.
+        strategies: The strategies to compare; default: those of the space.
         lr: ``1e-5:1e-2``, ``1e-3,1e-2`` or one value, instead of the space's.
         groups: ``2,4`` or ``1:4``, instead of the space's.
         fixed: Config values and options that every trial has.
@@ -101,15 +101,15 @@ def search(
         max_epochs: Per trial; default: the problem's.
         budget: What a trial's length is counted in, by early stopping too: ``epochs`` (default); ``updates``: every
             strategy may take as many optimizer steps as the one that takes most of them in its epochs; ``seconds``.
-        max_updates: With ``budget="updates"``: that many instead.
-        max_seconds: With ``budget="seconds"``: how many.
-        seed: Of the trials and of the searcher.
-        seeds: Of a grid, which runs every config on each; default: the space's.
+        max_updates: The optimizer steps of a trial, with ``budget="updates"``.
+        max_seconds: The seconds of a trial, with ``budget="seconds"``.
+        seed: The seed of the trials and of the searcher.
+        seeds: The seeds of a grid, which runs every config on each; default: the space's.
         metric: The objective, ``name[:min|max]``; default: the problem's.
         time_budget: Seconds after which trials end at their next evaluation, and no other starts.
         concurrency: Trials at once; default: as many as fit.
         cpus_per_trial, gpus_per_trial: Resources; a trial uses as many threads as it has CPUs. Fractions share a GPU.
-        address: Of a Ray cluster; default: a local one, started and stopped with the search.
+        address: The address of a Ray cluster; default: a local one, started and stopped with the search.
         storage: A folder that all nodes share; default: ``ray`` in the home.
         tracking_uri: The MLflow store; default: ``MLFLOW_TRACKING_URI``, else ``mlflow.db`` in the home.
         warm_start: The name of an earlier search on the same problem, from whose trials the searcher learns first.
@@ -139,7 +139,7 @@ def search(
 
 
 def _new_trials(plan: Plan) -> Trials:
-    """All that a new search consists of."""
+    """Return the trials of a new search, with all that they consist of."""
     settings = plan.settings
     searcher = FairSearcher(
         plan.space,
@@ -191,10 +191,10 @@ def resume(
     interrupted. With ``concurrency=1`` the whole search does.
 
     Args:
-        name: Of the search.
-        address: Of another cluster than before.
+        name: The name of the search.
+        address: The address of another cluster than before.
         storage: Where the search's folder is now, if it was moved.
-        tracking_uri: Of the MLflow store, if it was moved or needs a password, which is never kept.
+        tracking_uri: The address of the MLflow store, if it was moved or needs a password, which is never kept.
         problem: The problem itself, where the search was started with one that has no importable name.
 
     Raises:
@@ -220,7 +220,7 @@ def extend(
     confirmed, those of the grown one are confirmed again where they differ.
 
     Args:
-        name: Of the search.
+        name: The name of the search.
         samples: How many trials more.
         address, storage, tracking_uri, problem: As for :func:`resume`.
 
@@ -231,14 +231,14 @@ def extend(
         raise UserError(f"samples={samples} must be at least 1: it is how many trials more.")
     settings = saved_settings(name, address=address, storage=storage, tracking_uri=tracking_uri)
     _check_version(settings)
-    _, of, parent = find_search(name, settings.tracking_uri)
+    _, store, parent = find_search(name, settings.tracking_uri)
     if parent.info.status != "FINISHED":
         raise UserError(f"search '{name}' is not complete: tune-mtl resume {name} first.")
     plan = Plan.make(load_problem(problem or settings.problem, settings.fixed), settings)
     grown = extended(plan, samples)
     for tag in (names.COMMON_LR, names.WINNER):
         if tag in parent.data.tags:
-            of.delete_tag(parent.info.run_id, tag)
+            store.delete_tag(parent.info.run_id, tag)
     return _go_on(grown, problem, changed=True)
 
 
@@ -335,7 +335,7 @@ def _run(plan: Plan, running: Trials) -> SearchResult:
 
 
 def _report(plan: Plan) -> Report | None:
-    """The page; whatever goes wrong with it, the search is done."""
+    """Write the page; whatever goes wrong with it, the search is done."""
     try:
         return write_report(plan.settings.name, tracking_uri=plan.tracking_uri)
     except Exception:
