@@ -19,7 +19,7 @@ _PAPER_DEFAULTS: dict[str, Any] = {"algorithm": "grid", "scheduler": "none", "co
 
 
 def search_command(evidence: Evidence) -> str:
-    """The command line that repeats a search; places are left out."""
+    """Return the command line that repeats a search; places are left out."""
     given = _given(evidence.settings)
     if "seeds" in given:  # for which there is no flag
         options = "".join(f", {key}={value!r}" for key, value in given.items())
@@ -35,7 +35,7 @@ def search_command(evidence: Evidence) -> str:
 
 
 def _given(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """What is otherwise than by default."""
+    """Return the settings that differ from their defaults."""
     defaults = {**_DEFAULTS, **(_PAPER_DEFAULTS if settings.get("space") == "paper" else {})}
     said = {key: value for key, value in settings.items() if key not in _PRIVATE and value not in (None, "", [], {})}
     return {key: value for key, value in said.items() if value != defaults.get(key)}
