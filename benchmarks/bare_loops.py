@@ -8,8 +8,9 @@ from torchjd import aggregation, scalarization
 from torchjd.autojac import jac_to_grad, mtl_backward
 
 from tune_mtl import Batch, MultiTaskModel
-from tune_mtl.strategies.mgda_ub import min_norm_weights
-from tune_mtl.strategies.registry import strategy_info
+from tune_mtl.strategies.jacobian.scalarized import ScalarizedLoss
+from tune_mtl.strategies.methods.mgda_ub import min_norm_weights
+from tune_mtl.strategies.registry import strategy_class, strategy_info
 
 LR = 1e-4
 Step = Callable[[Batch], None]
@@ -229,5 +230,5 @@ _BY_HAND = {
 
 def bare_loop(strategy: str, model: MultiTaskModel, losses: LossFunctions, groups: Sequence[Sequence[str]]) -> Step:
     """The rule of ``strategy``, by hand."""
-    family = scalarized if strategy_info(strategy).implementation.endswith("ScalarizedLoss") else jacobian
+    family = scalarized if issubclass(strategy_class(strategy), ScalarizedLoss) else jacobian
     return (_BY_HAND.get(strategy) or family(strategy))(model, losses, groups)

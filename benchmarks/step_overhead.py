@@ -27,8 +27,8 @@ from torch import Tensor
 from tune_mtl import Batch, MultiTaskModel, PathLength, Task, load_problem, make_strategy
 from tune_mtl.core.options import ShareOfRun
 from tune_mtl.models.celeba_net import celeba_net
+from tune_mtl.strategies.jacobian.family import SCALARIZERS
 from tune_mtl.strategies.registry import registry, strategy_info
-from tune_mtl.strategies.torchjd_family import SCALARIZERS
 from tune_mtl.training.path import traced_weights
 
 
@@ -209,7 +209,7 @@ def main() -> None:
             print(f"| {setting.title} | {ours:.3f} ms | {theirs:.3f} ms | {theirs / ours:.1f} |", flush=True)
 
 
-QUICK = ("sus", "scalar", "ius", "io", "gradnorm", "mgda_ub", *(info.name for info in SCALARIZERS))
+QUICK = ("sus", "scalar", "ius", "io", "gradnorm", "mgda_ub", *(kind.info.name for kind in SCALARIZERS))
 """Those whose step with 40 tasks takes no 40 passes through the trunk (four groups, where there are groups)."""
 
 

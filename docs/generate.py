@@ -10,7 +10,8 @@ from pathlib import Path
 
 from tune_mtl.core.options import ShareOfRun, Tunable, TunableCount
 from tune_mtl.reporting.statistics.tests import Sample, Standing, average_ranks, standings
-from tune_mtl.strategies.registry import StrategyInfo, registry
+from tune_mtl.strategies.info import StrategyInfo
+from tune_mtl.strategies.registry import registry
 
 PAGES = [Path(__file__).with_name(name) for name in ("strategies.md", "statistics.md")]
 PRINTED = Path(__file__).with_name("paper_tables.csv")

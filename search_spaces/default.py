@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 from search_spaces.space import Choice, Dimension, IntRange, LogRange, Range, Space, check_known
 from tune_mtl.core.options import Tunable, TunableCount
 from tune_mtl.problems.registry import problems
-from tune_mtl.strategies.registry import StrategyInfo, registry
+from tune_mtl.strategies.registry import registry
 
 if TYPE_CHECKING:
     from tune_mtl.core.problem import Problem
+    from tune_mtl.strategies.info import StrategyInfo
 
 DEFAULT_STRATEGIES = ("sus", "ius", "io")
 PAPER_STRATEGIES = (*DEFAULT_STRATEGIES, "gradnorm", "pcgrad")
@@ -23,7 +24,7 @@ def group_counts(tasks: int) -> tuple[int, ...]:
     return tuple(dict.fromkeys([*(2**power for power in range(1, tasks.bit_length()) if 2**power < tasks), tasks]))
 
 
-def own_dimensions(info: StrategyInfo, tasks: list[str], counts: tuple[int, ...]) -> dict[str, Dimension]:
+def own_dimensions(info: "StrategyInfo", tasks: list[str], counts: tuple[int, ...]) -> dict[str, Dimension]:
     """The dimensions that only some strategies have: groups, and what the registry says of their options."""
     own: dict[str, Dimension] = {"groups": Choice(counts)} if info.has_groups else {}
     if "weights" in info.options.model_fields:
@@ -31,7 +32,7 @@ def own_dimensions(info: StrategyInfo, tasks: list[str], counts: tuple[int, ...]
     return own
 
 
-def tunable_dimensions(info: StrategyInfo, tasks: int) -> dict[str, Dimension]:
+def tunable_dimensions(info: "StrategyInfo", tasks: int) -> dict[str, Dimension]:
     """The options of a strategy that its record marks as worth searching, with so many tasks."""
     found = {option: dimension(mark) for option, mark in info.options.marked(Tunable).items()}
     for option, mark in info.options.marked(TunableCount).items():

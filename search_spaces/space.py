@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tune_mtl.core.errors import UserError, did_you_mean
-from tune_mtl.strategies.registry import strategy_info
+from tune_mtl.strategies.registry import known_strategy
 
 if TYPE_CHECKING:
     from optuna import Trial
@@ -159,7 +159,7 @@ class Space:
                 f"strategies must be one or more different ones, got {', '.join(self.strategies) or 'none'}."
             )
         for strategy in (*self.strategies, *self.per_strategy):
-            strategy_info(strategy)
+            known_strategy(strategy)
 
     def of(self, strategy: str) -> dict[str, Dimension]:
         """The dimensions of a trial with ``strategy``."""
@@ -189,7 +189,7 @@ class Space:
         Raises:
             UserError: for an unknown strategy.
         """
-        strategy_info(strategy)
+        known_strategy(strategy)
         drawn = {name: dimension.to_ray() for name, dimension in self.of(strategy).items()}
         return folded({"strategy": strategy, **drawn, "seed": self.seeds[0]})
 
@@ -225,11 +225,11 @@ class Space:
         """
         chosen = tuple(strategies or self.strategies)
         for name in chosen:
-            strategy_info(name)
+            known_strategy(name)
         common = {**self.dimensions, **({"lr": lr} if lr is not None else {})}
         own = {name: dict(self.per_strategy.get(name, {})) for name in chosen}
         if groups is not None:
-            grouped = [name for name in chosen if strategy_info(name).has_groups]
+            grouped = [name for name in chosen if known_strategy(name).has_groups]
             if not grouped:
                 raise UserError(f"groups cannot be searched: none of {', '.join(chosen)} has groups.")
             for name in grouped:

@@ -15,9 +15,9 @@ import pytest
 import torch
 
 import tune_mtl
-from tests.report.conftest import home  # noqa: F401 - a store for every test
-from tests.report.stories import FACTS, Story
-from tests.search.processes import fresh_environment
+from tests.experiment.processes import fresh_environment
+from tests.reporting.conftest import home  # noqa: F401 - a store for every test
+from tests.reporting.stories import FACTS, Story
 from tests.toys import toy_problem
 from tests.tracking.postgres import free_port
 from trainables.base import MTLTrainable

@@ -19,9 +19,10 @@ from tune_mtl.core.outcome import Outcome
 from tune_mtl.problems.registry import load_problem
 from tune_mtl.training import checkpoint
 from tune_mtl.training.config import resolve
-from tune_mtl.training.references import judged
+from tune_mtl.training.references.find import judged
+from tune_mtl.training.saving import SavingPace
 from tune_mtl.training.trainer import Diverged, Trainer
-from tune_mtl.training.trial import CHECKPOINT, CHECKPOINT_SHARE, best_content
+from tune_mtl.training.trial import CHECKPOINT, best_content
 
 logger = logging.getLogger(__name__)
 
@@ -51,7 +52,7 @@ class MTLTrainable(Trainable):
         name = flat["problem"]
         problem = judged(load_problem(name, flat), flat) if self._shared is None else self._shared.load()
         self.trainer = Trainer(problem, resolve(problem, flat, name))
-        self._saved_at, self._save_cost = time.monotonic(), 0.0
+        self._pace = SavingPace(first_at_once=False)
 
     def step(self) -> dict[str, Any]:
         """Train to the next evaluation."""
@@ -71,7 +72,7 @@ class MTLTrainable(Trainable):
             "best": best.record[objective] if best is not None else None,
             OUTCOME: str(Outcome.COMPLETED if finished else Outcome.RUNNING),
             "done": finished,
-            SHOULD_CHECKPOINT: (time.monotonic() - self._saved_at) * CHECKPOINT_SHARE >= self._save_cost,
+            SHOULD_CHECKPOINT: self._pace.due,
         }
 
     def _over(self, outcome: Outcome, reason: str) -> dict[str, Any]:
@@ -80,14 +81,12 @@ class MTLTrainable(Trainable):
         return {OUTCOME: str(outcome), REASON: reason, "epoch": self.trainer.epoch, **spent, "done": True}
 
     def save_checkpoint(self, checkpoint_dir: str) -> None:
-        """The best weights, and everything."""
-        started = time.monotonic()
-        folder = Path(checkpoint_dir)
-        if self.trainer.best is not None:
-            checkpoint.save(folder / BEST_WEIGHTS, best_content(self.trainer))
-        checkpoint.save(folder / CHECKPOINT, self.trainer.state_dict())
-        self._saved_at = time.monotonic()
-        self._save_cost = self._saved_at - started
+        """Save the best weights, and everything."""
+        with self._pace.saving():
+            folder = Path(checkpoint_dir)
+            if self.trainer.best is not None:
+                checkpoint.save(folder / BEST_WEIGHTS, best_content(self.trainer))
+            checkpoint.save(folder / CHECKPOINT, self.trainer.state_dict())
 
     def load_checkpoint(self, checkpoint_dir: str) -> None:  # type: ignore[override]
         """Go on exactly where the checkpoint was taken."""

@@ -16,7 +16,7 @@ from tune_mtl.core.data import Batch, Data, TensorData
 from tune_mtl.core.nested import Nested, map_tensors, tensors
 from tune_mtl.core.problem import Problem
 from tune_mtl.problems.registry import load_problem
-from tune_mtl.training.references import references_of, with_references
+from tune_mtl.training.references.find import references_of, with_references
 
 _SPLITS = ("train", "val")
 

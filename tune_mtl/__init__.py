@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from tune_mtl.results.searches import best, export, trials
     from tune_mtl.strategies.base import Strategy
     from tune_mtl.strategies.make import make_strategy
+    from tune_mtl.training.examination.examine import check_problem
+    from tune_mtl.training.examination.finding import Finding
     from tune_mtl.training.path import PathLength
     from tune_mtl.training.trial import TrialResult, train
 
@@ -34,6 +36,7 @@ _HOMES = {
     "Data": "tune_mtl.core.data",
     "DatasetData": "tune_mtl.core.data",
     "Exported": "tune_mtl.exporting.deliver",
+    "Finding": "tune_mtl.training.examination.finding",
     "MultiTaskModel": "tune_mtl.core.model",
     "Objective": "tune_mtl.core.objective",
     "PathLength": "tune_mtl.training.path",
@@ -46,6 +49,7 @@ _HOMES = {
     "TrialResult": "tune_mtl.training.trial",
     "UserError": "tune_mtl.core.errors",
     "best": "tune_mtl.results.searches",
+    "check_problem": "tune_mtl.training.examination.examine",
     "confirm": "tune_mtl.experiment.confirm",
     "export": "tune_mtl.results.searches",
     "extend": "tune_mtl.experiment.search",
@@ -66,6 +70,7 @@ __all__ = [
     "Data",
     "DatasetData",
     "Exported",
+    "Finding",
     "MultiTaskModel",
     "Objective",
     "PathLength",
@@ -78,6 +83,7 @@ __all__ = [
     "TrialResult",
     "UserError",
     "best",
+    "check_problem",
     "confirm",
     "export",
     "extend",

@@ -9,8 +9,8 @@ import typer.exceptions
 
 from tune_mtl.commands import export, ready, results, search, train
 from tune_mtl.core.errors import UserError
-from tune_mtl.core.secrets import without_secrets
-from tune_mtl.core.stopping import Interrupted, exit_code
+from tune_mtl.core.process.secrets import without_secrets
+from tune_mtl.core.process.stopping import Interrupted, exit_code
 from tune_mtl.tracking.sqlite_file import trouble_with_file
 
 
@@ -39,7 +39,7 @@ app = typer.Typer(
 )
 
 for command in (
-    train.train, ready.prepare, ready.doctor, ready.problems, ready.strategies,
+    train.train, ready.prepare, ready.doctor, ready.check_problem, ready.problems, ready.strategies,
     search.search, search.resume, search.extend, search.confirm,
     results.report, results.claims, results.best, export.export,
 ):  # fmt: skip

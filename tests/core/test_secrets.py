@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis.strategies import characters, text
 
-from tune_mtl.core.secrets import DiscreetFormatter, had_secrets, without_secrets
+from tune_mtl.core.process.secrets import DiscreetFormatter, had_secrets, without_secrets
 
 passwords = text(characters(exclude_categories=("C", "Z"), exclude_characters="'\""), min_size=1)
 

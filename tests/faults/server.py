@@ -7,7 +7,7 @@ import urllib.request
 from pathlib import Path
 
 from tests.faults.processes import kill_family, until
-from tests.search.nodes import free_port
+from tests.preflight.nodes import free_port
 
 _SECONDS = 120
 

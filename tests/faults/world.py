@@ -16,7 +16,7 @@ import psutil
 from tests.faults import slow
 from tests.faults.processes import actors, adopt_orphans, alive, bury, children, kill_family, title, until
 from tests.faults.server import Server
-from tests.search.nodes import Node, Nodes
+from tests.preflight.nodes import Node, Nodes
 
 _ROOT = Path(__file__).parents[2]
 _CTRL_C_WORKS = ("env", "--default-signal=INT")  # also where this process was started in the background

@@ -12,7 +12,7 @@ from scipy.io import savemat
 
 from tests.prepare import makers
 from tests.prepare.test_prepare import prepared
-from tune_mtl import UserError, load_problem, train
+from tune_mtl import UserError, check_problem, load_problem, train
 from tune_mtl.cli import main
 from tune_mtl.experiment.search import plan_search
 from tune_mtl.prepare.prepared_set import PreparedSet
@@ -227,8 +227,16 @@ def test_batches_of_one_sample_and_a_missing_test_file_are_said_before_training(
     (tmp_path / "kept.npy").rename(small / "celeba" / "test_images.npy")
 
 
+@pytest.mark.parametrize(("name", "more"), [("celeba", {}), ("nyuv2", {"protocol": "paper"})])
+def test_prepared_sets_have_no_findings(small, name, more):
+    given = {"problem_data": str(small), "model_channels": 4, "batch_size": 2}
+    assert check_problem(name, {**given, **more}) == []
+
+
 def test_the_papers_space_has_its_protocol_unless_another_is_asked_for(small, monkeypatch):
     monkeypatch.setenv("TUNE_MTL_DATA", str(small))
+    look = "tune_mtl.experiment.planning.make.require_trainable"
+    monkeypatch.setattr(look, lambda *_: None)  # holdout leaves one sample in val
     given = {"space": "paper", "strategies": ["sus"], "fixed": {"model_channels": 4, "batch_size": 2}}
     paper = plan_search("nyuv2", **given)
     assert paper.problem.protocol == "paper"

@@ -14,9 +14,10 @@ from tests.strategies.baseline_oracles import GradNormOracle, losses_and_gradien
 from tests.strategies.oracles import Moments
 from tests.toys import equal, make_batch, make_conv_model, make_model, make_tasks, run_options, weights
 from tune_mtl import MultiTaskModel, Task, UserError, make_strategy
-from tune_mtl.strategies import jacobian, mgda_ub
-from tune_mtl.strategies.mgda_ub import min_norm_weights
-from tune_mtl.strategies.selective import clusters
+from tune_mtl.strategies.jacobian import descent
+from tune_mtl.strategies.methods import mgda_ub
+from tune_mtl.strategies.methods.mgda_ub import min_norm_weights
+from tune_mtl.strategies.methods.selective import clusters
 
 LR, STEPS = 0.02, 20
 
@@ -264,7 +265,7 @@ def test_options_of_aggregators_reach_them():
 
 
 def test_memories_of_aggregators_are_bounded_and_saved_in_the_order_of_their_use(monkeypatch):
-    monkeypatch.setattr(jacobian, "_MEMORIES", 3)
+    monkeypatch.setattr(descent, "_MEMORIES", 3)
 
     def strategy():
         return make_strategy("jd_gradvac", make_model(5), make_tasks(5), lr=LR)

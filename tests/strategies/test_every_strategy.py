@@ -11,6 +11,7 @@ from hypothesis.strategies import integers, sampled_from
 from tests.toys import equal, make_batch, make_conv_model, make_tasks, run_options, weights
 from tune_mtl import PathLength, UserError, make_strategy
 from tune_mtl.strategies.info import count
+from tune_mtl.strategies.jacobian import family
 from tune_mtl.strategies.registry import registry
 
 seeds = integers(0, 2**31)
@@ -216,8 +217,7 @@ def test_the_family_holds_every_aggregator_of_torchjd():
         if issubclass(kind := getattr(aggregation, name), aggregation.Aggregator)
         and kind not in (aggregation.Aggregator, aggregation.WeightedAggregator, aggregation.GramianWeightedAggregator)
     }
-    family = {name.removeprefix("jd_"): info for name, info in registry.items() if name.startswith("jd_")}
-    assert concrete == {name for name, info in family.items() if info.implementation.endswith("JacobianDescent")}
+    assert concrete == {kind.kind.lower() for kind in family.AGGREGATORS}
 
 
 @every_strategy

@@ -13,7 +13,7 @@ from torch import nn
 from tests.toys import make_batch, make_conv_model, make_model, make_tasks, weights
 from tune_mtl import MultiTaskModel, Task, UserError, make_strategy
 from tune_mtl.models.celeba_net import celeba_net
-from tune_mtl.strategies.mr import Road, initial_masks
+from tune_mtl.strategies.methods.mr import Road, initial_masks
 
 LR = 0.02
 

@@ -10,8 +10,8 @@ import pytest
 import sqlalchemy
 
 import tune_mtl
-from tests.search.processes import fresh_environment
-from tests.search.records import check_records
+from tests.experiment.processes import fresh_environment
+from tests.experiment.records import check_records
 from tests.test_cli import tune_mtl as command
 from tests.toys import toy_problem
 from tests.tracking.many import fill

@@ -6,7 +6,8 @@ import zlib
 
 from tests.tracking.test_runs import uri  # noqa: F401
 from tune_mtl.core.objective import Objective
-from tune_mtl.tracking import names, views
+from tune_mtl.tracking import names
+from tune_mtl.tracking.pages import views
 from tune_mtl.tracking.runs import SearchRuns
 from tune_mtl.tracking.store import client
 

@@ -64,6 +64,7 @@ def test_cleanup_frees_the_trial():
 def test_divergence_is_a_result_without_metrics():
     result = MTLTrainable({**CONFIG, "lr": 1e30, "optimizer": "sgd"}).step()
     assert (result["outcome"], result["done"]) == ("diverged", True)
+    assert "first to be not finite" in result["reason"]
     assert not any(name.startswith("val/") for name in result)
 
 

@@ -9,14 +9,15 @@ from torch import nn
 
 from tests.toys import make_tasks, toy_problem
 from tune_mtl import Batch, MultiTaskModel, Task
-from tune_mtl.training import reference_cache, references
-from tune_mtl.training.references import judged, references_of
+from tune_mtl.training.references import cache
+from tune_mtl.training.references import find as references
+from tune_mtl.training.references.find import judged, references_of
 
 
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch, tmp_path):
     """No memory of other tests, and a home that does not exist yet."""
-    monkeypatch.setattr(reference_cache, "_found", {})
+    monkeypatch.setattr(cache, "_found", {})
     monkeypatch.setenv("TUNE_MTL_HOME", str(tmp_path / "home"))
 
 
@@ -36,7 +37,7 @@ def searches(monkeypatch):
 
 def forget(monkeypatch):
     """As a new process would begin."""
-    monkeypatch.setattr(reference_cache, "_found", {})
+    monkeypatch.setattr(cache, "_found", {})
 
 
 def test_references_are_found_once_per_process_and_kept_in_a_home_that_exists(monkeypatch, tmp_path, searches):
@@ -45,7 +46,7 @@ def test_references_are_found_once_per_process_and_kept_in_a_home_that_exists(mo
     assert not (tmp_path / "home").exists(), "training makes no home"
     assert references_of(judged(toy_problem(2, objective=None))) == first
     (tmp_path / "home").mkdir()
-    reference_cache.save()
+    cache.save()
     forget(monkeypatch)
     assert references_of(judged(toy_problem(2, objective=None))) == first
     assert searches == ["t0", "t1"]

@@ -14,15 +14,16 @@ from torch import nn
 from tests.toys import make_tasks, toy_problem
 from tune_mtl import Batch, DatasetData, MultiTaskModel, Objective, Problem, Task, TensorData, UserError, load_problem
 from tune_mtl import train as train_trial
-from tune_mtl.training import labelled, reference_cache, references
 from tune_mtl.training.config import resolve
-from tune_mtl.training.references import find_references, judged, references_of
+from tune_mtl.training.references import cache, labelled
+from tune_mtl.training.references import find as references
+from tune_mtl.training.references.find import find_references, judged, references_of
 
 
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch, tmp_path):
     """No memory of other tests, and a home that does not exist yet."""
-    monkeypatch.setattr(reference_cache, "_found", {})
+    monkeypatch.setattr(cache, "_found", {})
     monkeypatch.setenv("TUNE_MTL_HOME", str(tmp_path / "home"))
 
 
@@ -250,8 +251,8 @@ def test_the_relative_loss_can_be_asked_for():
     config = {"strategy": "sus", "lr": 0.01, "epochs": 1, "metric": "val/relative_loss"}
     assert train_trial(toy_problem(2), config).history[0]["val/relative_loss"] > 0
     problem = toy_problem(2)
-    problem.tasks = [Task("t0", F.mse_loss), Task("t1", undecided)]
-    with pytest.raises(UserError, match=r"task 't1' \(its loss has no gradient in the prediction\)"):
+    problem.tasks = [Task("t0", F.mse_loss), Task("t1", lambda prediction, _: (prediction**2).mean())]
+    with pytest.raises(UserError, match=r"task 't1' \(its best constant prediction scores 0"):
         train_trial(problem, config)
 
 

@@ -5,7 +5,7 @@ import torch
 
 from tests.toys import toy_problem
 from tune_mtl import UserError, train
-from tune_mtl.strategies.mr import RoamingModel
+from tune_mtl.strategies.methods.mr import RoamingModel
 from tune_mtl.training.config import resolve
 
 

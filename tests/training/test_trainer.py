@@ -227,8 +227,9 @@ def test_a_non_finite_training_loss_ends_the_trial_within_fifty_mini_batches():
 
     problem = toy_problem(samples=1000, to_device=to_device)
     trainer = make_trainer(problem, batch_size=2)
-    with pytest.raises(Diverged, match="mini-batch 50"):
+    with pytest.raises(Diverged, match="epoch 1, mini-batch 20: first to be not finite was the loss"):
         trainer.run_period()
+    assert seen == 50
     result = train(toy_problem(), {"strategy": "sus", "lr": 1e30, "optimizer": "sgd"})
     assert result.outcome == "diverged"
     assert all(math.isfinite(value) for record in result.history for value in record.values())

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from tune_mtl.commands.help_texts import DATA
+from tune_mtl.commands.values import assignment
 
 
 def prepare(
@@ -54,6 +55,28 @@ def doctor(
         )
     show_checks(checks)
     if any(check.state == "failure" for check in checks):
+        raise typer.Exit(1)
+
+
+def check_problem(
+    problem: Annotated[str, typer.Argument(help="A built-in problem, or your own as package.module:attribute.")],
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A config value or option; repeatable.")
+    ] = None,
+    data: Annotated[Path | None, typer.Option(help=DATA)] = None,
+) -> None:
+    """Examine one batch of a problem: everything that is wrong with it, a line each. Trains nothing.
+
+    Data, shapes, losses, gradients at trunk and heads, and metrics are tried, in a second or two. Exit code 1 if the
+    problem cannot be trained, 0 if it can, 2 if there is no such problem. `search` and `train` look first, too.
+
+    Example: tune-mtl check-problem mine:curves
+    """
+    from tune_mtl.terminal.examining import run_check
+
+    given = dict(assignment(text) for text in set_ or [])
+    given |= {} if data is None else {"problem_data": str(data.absolute())}
+    if not run_check(problem, given):
         raise typer.Exit(1)
 
 

@@ -7,7 +7,7 @@ import typer
 
 from tune_mtl.commands.help_texts import DATA, STRATEGIES
 from tune_mtl.commands.values import assignment, number
-from tune_mtl.core.stopping import exit_code, told_how_to_go_on
+from tune_mtl.core.process.stopping import exit_code, told_how_to_go_on
 
 _NOT_SETTINGS = {"problem", "set_", "strategies", "lr", "groups", "data", "dry_run"}
 
@@ -16,7 +16,7 @@ def search(
     problem: Annotated[str, typer.Argument(help="A built-in problem, or your own as package.module:attribute.")],
     name: Annotated[str | None, typer.Option(help="Of the search, unique. Default: problem and time.")] = None,
     space: Annotated[str | None, typer.Option(help="wide (default) or paper (a grid on 3 seeds).")] = None,
-    strategies: Annotated[str | None, typer.Option(help=f"Comma-separated: {STRATEGIES}.")] = None,
+    strategies: Annotated[str | None, typer.Option(help=f"all, or comma-separated: {STRATEGIES}.")] = None,
     lr: Annotated[str | None, typer.Option(metavar="LOW:HIGH", help="Learning rates: a range, or A,B,C.")] = None,
     groups: Annotated[str | None, typer.Option(metavar="A,B", help="Group counts, for strategies with groups.")] = None,
     set_: Annotated[

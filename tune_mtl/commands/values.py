@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tune_mtl.core.errors import UserError
-from tune_mtl.core.home import home_as_given
+from tune_mtl.core.process.home import home_as_given
 from tune_mtl.strategies.registry import registry
 
 

@@ -6,6 +6,7 @@ from torch import nn
 
 from tune_mtl.core.errors import UserError
 from tune_mtl.core.nested import Nested
+from tune_mtl.core.torch_compat import register_child
 
 
 class Heads(nn.ModuleDict):
@@ -15,7 +16,7 @@ class Heads(nn.ModuleDict):
         """Register ``module`` under ``name``; a dot cannot be part of it, as it separates state-dict keys."""
         if "." in name or not name:
             raise UserError(f"head name {name!r} cannot be used: it must be non-empty and hold no '.'.")
-        self._modules[name] = module  # type: ignore[assignment]
+        register_child(self, name, module)
 
 
 class MultiTaskModel(nn.Module):

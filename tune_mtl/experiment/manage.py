@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 from tune_mtl.core.errors import UserError
 from tune_mtl.core.files import read_json
 from tune_mtl.core.options import build
-from tune_mtl.core.secrets import had_secrets
+from tune_mtl.core.process.secrets import had_secrets
 from tune_mtl.experiment.lock import alone_in
 from tune_mtl.experiment.planning.settings import Settings
 from tune_mtl.ray_tune.snapshots import SNAPSHOT
 from tune_mtl.results.searches import all_searches, find_search
 from tune_mtl.tracking import names
+from tune_mtl.tracking.pages.views import forget_view
 from tune_mtl.tracking.runs import search_runs
 from tune_mtl.tracking.store import check_name, client, reachable, report_folder, storage_folder
-from tune_mtl.tracking.views import forget_view
 
 if TYPE_CHECKING:
     from tune_mtl.tracking.store import Run, StoreClient

@@ -9,7 +9,7 @@ from typing import Any
 from tune_mtl.core.errors import UserError
 from tune_mtl.core.files import write_json
 from tune_mtl.core.problem import Problem
-from tune_mtl.core.stopping import postponed, told_how_to_go_on
+from tune_mtl.core.process.stopping import postponed, told_how_to_go_on
 from tune_mtl.experiment.confirm import confirm_search
 from tune_mtl.experiment.description import asked_params, at_end, at_start
 from tune_mtl.experiment.growth import extended, next_round
@@ -84,7 +84,8 @@ def search(
         problem: A built-in name, ``package.module:attribute``, or a :class:`Problem`.
         name: The name of the search, unique; default: problem and time.
         space: ``wide`` (default) or ``paper`` (a grid on three seeds, nobody stopped early), or one of the problem's.
-        strategies: The strategies to compare; default: those of the space.
+        strategies: The strategies to compare; default: those of the space. ``"all"``: every one that is installed and
+            can train this network; for each other, a line says why it was left out.
         lr: ``1e-5:1e-2``, ``1e-3,1e-2`` or one value, instead of the space's.
         groups: ``2,4`` or ``1:4``, instead of the space's.
         fixed: Config values and options that every trial has.
@@ -120,12 +121,15 @@ def search(
             environment variable ``TUNE_MTL_EXPORT`` is 0.
 
     Raises:
-        UserError: for anything that cannot be, before any trial starts.
+        UserError: for anything that cannot be, before any trial starts; for a problem that cannot be trained, see
+            :func:`tune_mtl.check_problem`.
     """
     given = {key: value for key, value in locals().items() if key != "problem"}
     check_address(address)
     plan = plan_search(problem, **given)
     reachable(plan.tracking_uri, writing=True)
+    for reason in plan.left_out.values():
+        logger.warning("left out: %s", reason)
     _check_unused(plan)
     plan.check_strategies()
     check_disk(plan)

@@ -17,11 +17,11 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from tune_mtl.core.errors import UserError
-from tune_mtl.core.home import home
-from tune_mtl.core.secrets import without_secrets
+from tune_mtl.core.process.home import home
+from tune_mtl.core.process.secrets import without_secrets
 from tune_mtl.results.searches import all_searches, find_search
 from tune_mtl.terminal.console import console
-from tune_mtl.tracking.pages import Pages, prepare_pages
+from tune_mtl.tracking.pages.prepare import Pages, prepare_pages
 from tune_mtl.tracking.store import artifact_root, client, reachable, tracking_uri
 
 if TYPE_CHECKING:

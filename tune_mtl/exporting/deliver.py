@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tune_mtl.core.errors import UserError, did_you_mean
-from tune_mtl.core.home import home
+from tune_mtl.core.process.home import home
 from tune_mtl.tracking.store import client
 
 if TYPE_CHECKING:

@@ -52,8 +52,10 @@ def require_healthy(needs: Needs) -> None:
     """
     sets = needs.prepared
     case = Case(storage=needs.folder, sets=sets, thorough=False, gpus=needs.gpus > 0, least_disk=0)
-    checks = [check_tracking(needs.store), *(check for each in sets for check in sizes(each))]
-    checks += [*check_nodes(case), *_room(needs)]
+    checks = _room(needs)
+    if all(check.state != "failure" for check in checks):  # else no node need be asked
+        checks += [check_tracking(needs.store), *(check for each in sets for check in sizes(each))]
+        checks += check_nodes(case)
     for check in checks:
         if check.state == "warning":
             logger.warning("%s: %s (%s)", check.where, check.what, check.way_out)

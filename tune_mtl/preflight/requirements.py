@@ -7,7 +7,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from tune_mtl.core.errors import UserError
-from tune_mtl.core.secrets import HIDDEN, without_secrets
+from tune_mtl.core.process.secrets import HIDDEN, without_secrets
 from tune_mtl.preflight.checks import DRIVER, Check
 from tune_mtl.preflight.probe import reason
 from tune_mtl.prepare.prepared_set import MANIFEST, PreparedSet, data_folder

@@ -8,7 +8,7 @@ from ray.tune.experiment import Trial
 
 from trainables.keys import OUTCOME, REASON, REPLICATE, TRIAL, proper
 from tune_mtl.core.outcome import Outcome
-from tune_mtl.core.secrets import without_secrets
+from tune_mtl.core.process.secrets import without_secrets
 from tune_mtl.tracking import names
 from tune_mtl.tracking.progress import EndedTrial, Observer, Progress
 from tune_mtl.tracking.tracker import Recorded, Tracker

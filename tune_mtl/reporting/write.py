@@ -13,7 +13,7 @@ from tune_mtl.reporting.results import Results
 from tune_mtl.reporting.search_command import search_command
 from tune_mtl.reporting.tables.table import Table
 from tune_mtl.results.search_data import Evidence
-from tune_mtl.tracking.pages import keep_answer
+from tune_mtl.tracking.pages.prepare import keep_answer
 from tune_mtl.tracking.store import check_name, reachable, report_folder
 from tune_mtl.tracking.store import tracking_uri as store_uri
 

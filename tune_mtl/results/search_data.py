@@ -16,7 +16,7 @@ from tune_mtl.core.objective import Objective
 from tune_mtl.core.outcome import Outcome, is_ranked
 from tune_mtl.results.best_trial import BestTrial
 from tune_mtl.results.searches import best_by_strategy, find_search, searched_keys
-from tune_mtl.strategies.registry import registry
+from tune_mtl.strategies.registry import entries
 from tune_mtl.tracking import names
 from tune_mtl.tracking.runs import search_runs
 
@@ -336,7 +336,7 @@ class Evidence:
             return {}
         shared = set.intersection(*({run.config["seed"] for run in runs} for runs in found.values()))
         found = {name: [run for run in runs if run.config["seed"] in shared] for name, runs in found.items() if shared}
-        order = {strategy: index for index, strategy in enumerate(registry)}
+        order = {strategy: index for index, strategy in enumerate(entries)}
         first = {name: runs[0] for name, runs in found.items()}
         ordered = sorted(first, key=lambda name: (order.get(first[name].strategy, len(order)), first[name].groups or 0))
         return {name: found[name] for name in ordered}
@@ -367,7 +367,7 @@ def without_seed(config: Mapping[str, Any]) -> str:
 
 def shares_trunk(strategy: str) -> bool:
     """Return whether a strategy has a shared trunk, and so a path; one that this version does not know has."""
-    return strategy not in registry or registry[strategy].shares_trunk
+    return strategy not in entries or entries[strategy].shares_trunk
 
 
 def _by_variant(runs: Iterable[Trained]) -> dict[str, list[Trained]]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from tune_mtl.core.errors import UserError, did_you_mean
 from tune_mtl.core.objective import Objective
-from tune_mtl.core.secrets import without_secrets
+from tune_mtl.core.process.secrets import without_secrets
 from tune_mtl.results.best_trial import BestTrial
 from tune_mtl.tracking import names
 from tune_mtl.tracking.ranking import Winner, new_ranking, read_winners

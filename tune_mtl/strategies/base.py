@@ -3,30 +3,25 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, Generic, TypeVar
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm
 from torch.optim import Optimizer
 
-from tune_mtl.core.errors import UserError, did_you_mean
+from tune_mtl.core.errors import UserError
 from tune_mtl.core.model import MultiTaskModel
-from tune_mtl.core.nested import Nested, map_tensors, row_count, tensors
+from tune_mtl.core.nested import Nested, map_tensors, tensors
+from tune_mtl.core.options import Options
 from tune_mtl.core.task import Task
+from tune_mtl.core.torch_compat import BatchNorm, allow_several_backward_passes
 from tune_mtl.strategies.info import StrategyInfo
+from tune_mtl.strategies.labels import Labelled, Losses, StepLosses
 from tune_mtl.strategies.recipe import Recipe
 
-Losses: TypeAlias = dict[str, Tensor]
+__all__ = ["Labelled", "Losses", "OptionsT", "SharedPass", "StepLosses", "Strategy", "weights_of"]
 
-
-@dataclass(frozen=True, slots=True)
-class Labelled:
-    """A mini-batch, and for each task with labels the rows that have one (None: all)."""
-
-    inputs: Nested
-    targets: Mapping[str, Nested]
-    rows: dict[str, Tensor | None]
+OptionsT = TypeVar("OptionsT", bound=Options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,56 +36,81 @@ class SharedPass:
     losses: Losses
 
     def finish(self) -> None:
-        """Backward through the trunk, from the leaves' gradients."""
+        """Go backward through the trunk, from the leaves' gradients."""
         reached = [(output, leaf.grad) for output, leaf in zip(self.outputs, self.leaves, strict=True)]
         pairs = [(output, gradient) for output, gradient in reached if gradient is not None]
         if pairs:
             torch.autograd.backward([output for output, _ in pairs], [gradient for _, gradient in pairs])
 
 
-class Strategy(ABC):
+class Strategy(ABC, Generic[OptionsT]):
     """Turns mini-batches into updates of ``model``.
+
+    A strategy is a record, ``info``, and a rule, :meth:`learn`. One that holds values of its own makes them in
+    :meth:`setup`; one that needs other optimizers than one over everything says so in :meth:`make_optimizers`.
 
     Attributes:
         info: Its record.
         model: What is trained and predicts; the model given, unless the strategy needs a network of its own (`stl`).
         tasks: By name, in the problem's order.
         groups: The tasks that step together, in the order of their steps.
+        options: Its own options.
+        recipe: How each update is taken.
+        weights: The factor of each task's loss in training.
         optimizers: Every optimizer that changes weights.
         mini_batches: How many have been seen.
         updates: How many steps they gave.
     """
 
+    info: ClassVar[StrategyInfo]
+
     def __init__(
-        self, info: StrategyInfo, model: MultiTaskModel, tasks: Sequence[Task], groups: list[list[str]], recipe: Recipe
+        self,
+        model: MultiTaskModel,
+        tasks: Sequence[Task],
+        groups: list[list[str]],
+        options: OptionsT,
+        recipe: Recipe,
     ) -> None:
-        self.info = info
         self.model = self.own_model(model, [task.name for task in tasks])
         self.tasks = {task.name: task for task in tasks}
         self.groups = groups
+        self.options = options
         self.recipe = recipe
         self.mini_batches = 0
         self.updates = 0
         self.weights = {task.name: task.weight for task in tasks}
+        self.setup()
         self.optimizers: list[Optimizer] = self.make_optimizers()
         self._base_rates = [[group["lr"] for group in optimizer.param_groups] for optimizer in self.optimizers]
 
     @classmethod
     def own_model(cls, model: MultiTaskModel, tasks: Sequence[str]) -> MultiTaskModel:  # noqa: ARG003
-        """The network that this strategy trains, from a freshly made one."""
+        """Return the network that this strategy trains, made from a fresh one: by default the very same."""
         return model
 
-    @abstractmethod
+    def setup(self) -> None:
+        """Make what the strategy itself holds; called once, when all but the optimizers is there.
+
+        Raises:
+            UserError: if options, tasks and model do not fit together.
+        """
+
     def make_optimizers(self) -> list[Optimizer]:
-        """The optimizers, over the weights each may change."""
+        """Make the optimizers, over the weights each may change: by default one, over everything."""
+        return [self.recipe.optimizer(self.trainable(self.tasks))]
 
     @abstractmethod
     def learn(self, batch: Labelled) -> Losses:
-        """The rule: all updates for one mini-batch. Returns each task's detached loss, as seen at its own update."""
+        """Take all updates for one mini-batch: the rule.
+
+        Returns:
+            Each task's detached loss, as seen at its own update.
+        """
 
     def step(
         self, inputs: Nested, targets: Mapping[str, Nested], present: Mapping[str, Tensor] | None = None
-    ) -> Losses:
+    ) -> StepLosses:
         """Take all updates for one mini-batch.
 
         Args:
@@ -99,21 +119,22 @@ class Strategy(ABC):
             present: Bool masks of the labelled rows, by task (a task not named: all). Masks on the CPU cost no wait.
 
         Returns:
-            The detached, unweighted loss of each task with labels, as seen at its own update.
+            The detached, unweighted loss of each task with labels, as seen at its own update: a dict, whose ``counts``
+            say over how many rows each is the mean.
         """
         if self.recipe.schedule is not None:
             self._set_learning_rate(self.recipe.schedule(self.mini_batches))
-        size = None if present is None else row_count(inputs)
-        losses = self.learn(Labelled(inputs, targets, labelled_rows(self.tasks, present, size)))
+        batch = Labelled.of(self.tasks, inputs, targets, present)
+        losses = self.learn(batch)
         self.mini_batches += 1
-        return losses
+        return StepLosses(losses, batch.counts())
 
     def predict(self, inputs: Nested) -> dict[str, Nested]:
-        """Predictions for all tasks; what evaluation uses."""
+        """Return the predictions for all tasks, as evaluation uses them."""
         return self.forward(inputs, self.tasks)
 
     def forward(self, inputs: Nested, tasks: Iterable[str]) -> dict[str, Nested]:
-        """The model's predictions in the recipe's precision, as float32 or wider."""
+        """Return the model's predictions, computed in the recipe's precision and given as float32 or wider."""
         if self.recipe.autocast is None:
             return self.model(inputs, tasks)  # type: ignore[no-any-return]
         with self._lower_precision():
@@ -125,7 +146,7 @@ class Strategy(ABC):
         return torch.autocast(device, dtype=self.recipe.autocast, enabled=self.recipe.autocast is not None)
 
     def losses(self, tasks: Iterable[str], batch: Labelled) -> Losses:
-        """Differentiable, unweighted losses of those of ``tasks`` that have labels here."""
+        """Return the differentiable, unweighted losses of those of ``tasks`` that have labels here."""
         labelled = [task for task in tasks if task in batch.rows]
         if not labelled:
             return {}
@@ -133,8 +154,8 @@ class Strategy(ABC):
 
     @torch.no_grad()
     def look(self, batch: Labelled) -> Losses:
-        """The losses of all labelled tasks as they are now: nothing learns from them, BatchNorm's averages included."""
-        norms = [m for m in self.model.modules() if isinstance(m, _BatchNorm) and m.track_running_stats]
+        """Return all labelled tasks' losses as they are now; nothing learns from it, BatchNorm's averages included."""
+        norms = [m for m in self.model.modules() if isinstance(m, BatchNorm) and m.track_running_stats]
         for norm in norms:
             norm.track_running_stats = not self.model.training
         try:
@@ -143,8 +164,8 @@ class Strategy(ABC):
             for norm in norms:
                 norm.track_running_stats = True
 
-    def shared_pass(self, batch: Labelled) -> "SharedPass":
-        """One forward pass of all labelled tasks, cut between trunk and heads.
+    def shared_pass(self, batch: Labelled) -> SharedPass:
+        """Take one forward pass of all labelled tasks, cut between trunk and heads.
 
         Raises:
             UserError: if the trunk's output holds no tensors that could be told apart, or a head works in place on it.
@@ -188,7 +209,7 @@ class Strategy(ABC):
         }
 
     def update(self, optimizer: Optimizer, group: Iterable[str], batch: Labelled) -> Losses:
-        """One step of ``optimizer`` on the weighted sum of the group's losses; none if no task of it has labels."""
+        """Step ``optimizer`` on the weighted sum of the group's losses, unless none of its tasks has labels."""
         losses = self.losses(group, batch)
         total = self.total(losses) if losses else None
         if total is not None and total.requires_grad:
@@ -198,7 +219,7 @@ class Strategy(ABC):
         return {task: loss.detach() for task, loss in losses.items()}
 
     def rows(self, losses: Losses) -> Losses:
-        """The weighted losses of the tasks that take part: those with a gradient and a weight above 0."""
+        """Return the weighted losses of the tasks that take part: those with a gradient and a weight above 0."""
         return {
             task: self.weighted(task, loss)
             for task, loss in losses.items()
@@ -206,11 +227,11 @@ class Strategy(ABC):
         }
 
     def weighted(self, task: str, loss: Tensor) -> Tensor:
-        """The loss times the task's weight."""
+        """Return the loss times the task's weight."""
         return loss if self.weights[task] == 1.0 else self.weights[task] * loss
 
     def total(self, losses: Losses) -> Tensor:
-        """The weighted sum, in the tasks' order."""
+        """Return the weighted sum, in the tasks' order."""
         terms = [self.weighted(task, loss) for task, loss in losses.items()]
         total = terms[0]
         for term in terms[1:]:
@@ -218,7 +239,7 @@ class Strategy(ABC):
         return total
 
     def apply(self, optimizer: Optimizer) -> None:
-        """Step on the gradients that are there, clipped if asked for."""
+        """Step on the gradients that are there, clipped where the recipe asks for it."""
         if self.recipe.clip.norm is not None:
             parameters = [p for group in optimizer.param_groups for p in group["params"]]
             nn.utils.clip_grad_norm_(parameters, self.recipe.clip.norm)
@@ -238,11 +259,11 @@ class Strategy(ABC):
         self.model.trunk.compile()
 
     def trainable(self, heads: Iterable[str]) -> list[nn.Parameter]:
-        """The trunk's and the given heads' weights that want a gradient, each once."""
+        """Return the trunk's and the given heads' weights that want a gradient, each once."""
         return weights_of(self.model.trunk, *(self.model.heads[task] for task in heads))
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything but the model's weights; tensors are references, as with torch's optimizers."""
+        """Return everything but the model's weights; tensors are references, as with torch's optimizers."""
         return {
             "strategy": self.info.name,
             "groups": self.groups,
@@ -272,45 +293,10 @@ class Strategy(ABC):
                 group["lr"] = rate * scale
 
 
-def labelled_rows(
-    tasks: Iterable[str], present: Mapping[str, Tensor] | None, size: int | None
-) -> dict[str, Tensor | None]:
-    """For each task with at least one label: the indices of the rows that have one, or None if all do.
-
-    Raises:
-        UserError: for a mask of an unknown task, or one that is not one value for each of the ``size`` rows.
-    """
-    rows: dict[str, Tensor | None] = dict.fromkeys(tasks)
-    if not present:
-        return rows
-    for task, given in present.items():
-        mask = torch.as_tensor(given).bool()
-        if task not in rows:
-            raise UserError(f"present names an unknown task '{task}'. {did_you_mean(task, rows)}")
-        if mask.shape != (size,):
-            raise UserError(
-                f"present['{task}'] has shape {tuple(mask.shape)}, but must have one value per row: ({size},)."
-            )
-        if not mask.all():
-            labelled = mask.nonzero().squeeze(1)
-            if len(labelled):
-                rows[task] = labelled
-            else:
-                del rows[task]
-    return rows
-
-
 def weights_of(*modules: nn.Module) -> list[nn.Parameter]:
-    """The weights of ``modules`` that want a gradient, each once."""
+    """Return the weights of ``modules`` that want a gradient, each once."""
     unique = {id(p): p for module in modules for p in module.parameters() if p.requires_grad}
     return list(unique.values())
-
-
-def allow_several_backward_passes() -> None:
-    """Compiled graphs give their buffers away in the first backward pass, unless told not to."""
-    import torch._functorch.config
-
-    torch._functorch.config.donated_buffer = False
 
 
 def _widened(tensor: Tensor) -> Tensor:

@@ -1,18 +1,14 @@
-"""What a strategy's record says. Imports no torch."""
+"""What a strategy's record says."""
 
-import importlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
 
-if TYPE_CHECKING:
-    from tune_mtl.core.options import Options
+from tune_mtl.core.options import Options
 
 PAPER = "Pascal et al., Improved optimization strategies for deep Multi-Task Networks"
 
 
-def options_record(name: str) -> "type[Options]":
-    """A record of `strategies.options`, loaded when it is asked for: listing strategies need not know it."""
-    return cast("type[Options]", getattr(importlib.import_module("tune_mtl.strategies.options"), name))
+class NoOptions(Options):
+    """The options of a strategy that has none of its own."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,11 +21,10 @@ class StrategyInfo:
         name: In configs, flags and MLflow.
         title: For people.
         rule: What one mini-batch does, in a line.
-        implementation: ``module:class``, loaded when the strategy is made.
+        options: The record of its own options, ``<name>_<option>`` in a config.
         family: Which section of the documentation it belongs to.
         has_groups: Whether ``groups`` is one of its settings (default: one group per task).
         shares_trunk: Whether tasks share weights; path statistics exist only then.
-        options_record: The name of the record of its own options, in `strategies.options`.
         forwards, backwards: Passes through the trunk.
         updates: Steps of the optimizers; of strategies that regroup, at first.
         joined_by: The option with which there is one step instead.
@@ -46,11 +41,10 @@ class StrategyInfo:
     name: str
     title: str
     rule: str
-    implementation: str
+    options: type[Options] = NoOptions
     family: str = "paper"
     has_groups: bool = False
     shares_trunk: bool = True
-    options_record: str = "NoOptions"
     forwards: str = "1"
     backwards: str = "1"
     updates: str = "1"
@@ -65,17 +59,12 @@ class StrategyInfo:
     reference: str = PAPER
 
     @property
-    def options(self) -> "type[Options]":
-        """The record of its own options, ``<name>_<option>`` in a config."""
-        return options_record(self.options_record)
-
-    @property
     def reduces_to_sus(self) -> bool:
-        """Whether with one task it takes the same steps as SUS."""
+        """Return whether with one task it takes the same steps as SUS."""
         return not self.differs_from_sus
 
 
 def count(formula: str, tasks: int, groups: int) -> int:
-    """``1``, ``N``, ``G`` or ``G + 1`` as a number; what follows a comma is left out."""
+    """Return ``1``, ``N``, ``G`` or ``G + 1`` as a number; what follows a comma is left out."""
     first, _, more = formula.partition(",")[0].partition(" + ")
     return int({"N": tasks, "G": groups}.get(first, first)) + int(more or 0)

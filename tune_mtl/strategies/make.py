@@ -1,6 +1,5 @@
 """From names and numbers to a strategy."""
 
-import importlib
 import sys
 from collections.abc import Sequence
 from numbers import Real
@@ -9,15 +8,16 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 
 from tune_mtl.core.errors import UserError
-from tune_mtl.core.grouping import Grouping, make_groups
 from tune_mtl.core.model import MultiTaskModel
 from tune_mtl.core.options import Options, read_options
 from tune_mtl.core.seeds import generator
 from tune_mtl.core.task import Task
 from tune_mtl.strategies.base import Strategy
+from tune_mtl.strategies.grouping import Grouping, make_groups
+from tune_mtl.strategies.info import StrategyInfo
 from tune_mtl.strategies.optimizers import callable_factory, named_factory, optimizer_info
 from tune_mtl.strategies.recipe import ClipOptions, Recipe
-from tune_mtl.strategies.registry import StrategyInfo, strategy_info, with_groups
+from tune_mtl.strategies.registry import strategy_class, with_groups
 from tune_mtl.strategies.schedules import schedule_info
 
 if TYPE_CHECKING:
@@ -36,8 +36,8 @@ def make_strategy(
     schedule: str = "constant",
     autocast: torch.dtype | None = None,
     **options: Any,
-) -> Strategy:
-    """A strategy that trains ``model`` on ``tasks``, for anyone's own loop.
+) -> Strategy[Any]:
+    """Make a strategy that trains ``model`` on ``tasks``, for anyone's own loop.
 
     Args:
         name: One of ``tune-mtl strategies``.
@@ -56,7 +56,8 @@ def make_strategy(
     Raises:
         UserError: for anything that does not fit, in one line.
     """
-    info = strategy_info(name)
+    kind = strategy_class(name)
+    info = kind.info
     check_learning_rate(lr)
     check_groups_allowed(info, groups)
     if not hasattr(model, "trunk") or not hasattr(model, "heads"):
@@ -83,17 +84,16 @@ def make_strategy(
     recipe = Recipe(
         optimizer=factory,
         generator=generator(seed, "strategy"),
-        options=records[name],
         clip=cast(ClipOptions, records["clip"]),
         schedule=None if make_scale is None else make_scale(records[schedule]),
         autocast=autocast,
     )
     count = default_groups(info, len(names)) if groups is None else groups
-    return strategy_class(info)(info, model, tasks, make_groups(names, count, seed), recipe)
+    return kind(model, tasks, make_groups(names, count, seed), records[name], recipe)
 
 
 def option_owners(info: StrategyInfo, optimizer: str | None, schedule: str) -> dict[str, type[Options]]:
-    """Who owns the options of a trial with this strategy, (named) optimizer and schedule."""
+    """Return the records of options, by owner, of a trial with this strategy, (named) optimizer and schedule."""
     owners: dict[str, type[Options]] = {info.name: info.options, "clip": ClipOptions}
     owners[schedule] = schedule_info(schedule).options
     if optimizer is not None:
@@ -102,7 +102,7 @@ def option_owners(info: StrategyInfo, optimizer: str | None, schedule: str) -> d
 
 
 def default_groups(info: StrategyInfo, tasks: int) -> int:
-    """The number of groups where none is given: one per task if the strategy takes them in turn, else one."""
+    """Return the number of groups where none is given: one per task if the strategy takes them in turn, else one."""
     return tasks if info.has_groups or not info.shares_trunk else 1
 
 
@@ -120,9 +120,3 @@ def check_groups_allowed(info: StrategyInfo, groups: Grouping | None) -> None:
             f"groups={groups} cannot be used with strategy '{info.name}': only {', '.join(with_groups())} have groups."
             " Drop --groups or choose one of them."
         )
-
-
-def strategy_class(info: StrategyInfo) -> type[Strategy]:
-    """The class behind a record."""
-    module, _, attribute = info.implementation.partition(":")
-    return cast(type[Strategy], getattr(importlib.import_module(module), attribute))

@@ -3,10 +3,9 @@
 import importlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 from tune_mtl.core.errors import UserError, did_you_mean
-from tune_mtl.strategies.registry import options_record
 
 if TYPE_CHECKING:
     from torch.nn import Parameter
@@ -33,8 +32,9 @@ class OptimizerInfo:
 
     @property
     def options(self) -> "type[Options]":
-        """The record of its options."""
-        return options_record(self.options_record)
+        """Return the record of its options, loaded when it is asked for: listing optimizers need not know it."""
+        module = importlib.import_module("tune_mtl.strategies.options")
+        return cast("type[Options]", getattr(module, self.options_record))
 
 
 optimizers: dict[str, OptimizerInfo] = {
@@ -56,7 +56,7 @@ optimizers: dict[str, OptimizerInfo] = {
 
 
 def optimizer_info(name: str) -> OptimizerInfo:
-    """The record of optimizer ``name``.
+    """Return the record of optimizer ``name``.
 
     Raises:
         UserError: if there is no such optimizer.
@@ -67,7 +67,7 @@ def optimizer_info(name: str) -> OptimizerInfo:
 
 
 def named_factory(info: OptimizerInfo, options: "Options", lr: float) -> "OptimizerFactory":
-    """Makes the optimizer over given parameters, fused where torch can (one kernel for all tensors)."""
+    """Return what makes the optimizer over given parameters, fused where torch can (one kernel for all tensors)."""
     module, _, name = info.implementation.partition(":")
     optimizer_class = getattr(importlib.import_module(module), name)
 
@@ -83,7 +83,7 @@ def named_factory(info: OptimizerInfo, options: "Options", lr: float) -> "Optimi
 
 
 def callable_factory(factory: "OptimizerFactory", lr: float) -> "OptimizerFactory":
-    """A user's ``params -> Optimizer`` with the trial's learning rate put in.
+    """Return a user's ``params -> Optimizer`` with the trial's learning rate put in.
 
     Parameter groups that the callable gave another rate than the optimizer's default keep their proportion to it.
     """

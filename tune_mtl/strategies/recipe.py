@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class ClipOptions(Options):
-    """Gradient clipping: each update's gradients (trunk and the group's heads together) to this 2-norm at most."""
+    """Gradient clipping scales each update's gradients (trunk and the group's heads together) down to this 2-norm."""
 
     norm: Annotated[float, Field(gt=0)] | None = None
 
@@ -27,7 +27,6 @@ class Recipe:
     Attributes:
         optimizer: Makes an optimizer, learning rate included, over given parameters.
         generator: The strategy's own randomness.
-        options: The strategy's own options.
         clip: Gradient clipping.
         schedule: The factor of the learning rate at each mini-batch, or None for a constant one.
         autocast: Lower precision of forward passes, or None.
@@ -35,7 +34,6 @@ class Recipe:
 
     optimizer: "OptimizerFactory"
     generator: "torch.Generator"
-    options: Options = field(default_factory=Options)
     clip: ClipOptions = field(default_factory=ClipOptions)
     schedule: "Scale | None" = None
     autocast: "torch.dtype | None" = None

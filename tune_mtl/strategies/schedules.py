@@ -15,25 +15,25 @@ Scale: TypeAlias = Callable[[int], float]
 
 
 class ConstantOptions(Options):
-    """No schedule."""
+    """A constant rate has no options."""
 
 
 class CosineOptions(Options):
-    """From 1 to ``final`` along half a cosine over ``steps`` mini-batches (a trial fills in its own length)."""
+    """The factor goes from 1 to ``final`` along half a cosine of ``steps`` mini-batches, in a trial its length."""
 
     steps: Annotated[int, Field(ge=1), ShareOfRun(1.0)]
     final: Annotated[float, Field(ge=0, le=1)] = 0.0
 
 
 class StepOptions(Options):
-    """Times ``factor`` after each ``every`` mini-batches."""
+    """The rate is multiplied by ``factor`` after each ``every`` mini-batches."""
 
     every: Annotated[int, Field(ge=1)]
     factor: Annotated[float, Field(gt=0, le=1)] = 0.1
 
 
 def cosine(options: CosineOptions) -> Scale:
-    """Half a cosine, then its final value."""
+    """Return the factor along half a cosine, then its final value."""
 
     def scale(mini_batch: int) -> float:
         done = min(mini_batch / options.steps, 1.0)
@@ -43,7 +43,7 @@ def cosine(options: CosineOptions) -> Scale:
 
 
 def step(options: StepOptions) -> Scale:
-    """Drops at regular distances."""
+    """Return a factor that drops at regular distances."""
     return lambda mini_batch: options.factor ** (mini_batch // options.every)
 
 
@@ -67,7 +67,7 @@ schedules: dict[str, ScheduleInfo] = {
 
 
 def schedule_info(name: str) -> ScheduleInfo:
-    """The record of schedule ``name``.
+    """Return the record of schedule ``name``.
 
     Raises:
         UserError: if there is no such schedule.

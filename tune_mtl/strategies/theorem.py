@@ -40,7 +40,7 @@ class TheoremSGD(SGD):
 
 
 def _shorten(optimizer: Optimizer, *_: Any) -> None:
-    """Before a step: the theorem's rate in place of the factor. (Hooks, since torch wraps ``step`` once per class.)"""
+    """Put the theorem's rate in place of the factor before a step: a hook, as torch wraps ``step`` once per class."""
     for group in optimizer.param_groups:
         group["t"] += 1
         group["factor"] = group["lr"]
@@ -48,11 +48,11 @@ def _shorten(optimizer: Optimizer, *_: Any) -> None:
 
 
 def _restore(optimizer: Optimizer, *_: Any) -> None:
-    """After it: the factor, which is what a schedule sees."""
+    """Put the factor back after the step: it is what a schedule sees."""
     for group in optimizer.param_groups:
         group["lr"] = group.pop("factor")
 
 
 def least_gamma(mu: float, smoothness: float) -> float:
-    """The smallest gamma that the theorem allows: steps start at 1 / L."""
+    """Return the smallest gamma that the theorem allows: steps start at 1 / L."""
     return 2.0 * smoothness / mu - 1.0

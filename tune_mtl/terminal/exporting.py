@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from tune_mtl.core.secrets import without_secrets
+from tune_mtl.core.process.secrets import without_secrets
 from tune_mtl.terminal.console import console
 
 if TYPE_CHECKING:

@@ -60,7 +60,8 @@ class TrainingScreen:
             f" {metrics['seconds']:.1f} s" + (f"; best epoch {best:.0f}" if best is not None else "")
         )
         if result.outcome == Outcome.DIVERGED:
-            self._console.print(f"A loss was no finite number at lr={result.config['lr']}: try a smaller one.")
+            why = result.reason or "a loss was not finite"
+            self._console.print(f"{why}. At lr={result.config['lr']}: try a smaller one.", soft_wrap=True)
         splits = [split for split in ("best/val", "test") if f"{split}/loss" in metrics]
         if splits:
             names = [name.removeprefix("best/val/") for name in metrics if name.startswith("best/val/")]

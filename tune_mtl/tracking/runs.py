@@ -11,8 +11,8 @@ from mlflow.entities import Metric, Param, Run, RunTag
 from tune_mtl.core.objective import Objective
 from tune_mtl.core.outcome import is_ranked
 from tune_mtl.tracking import names
-from tune_mtl.tracking.descriptions import trial_note
-from tune_mtl.tracking.pages import keep_answer
+from tune_mtl.tracking.pages.descriptions import trial_note
+from tune_mtl.tracking.pages.prepare import keep_answer
 from tune_mtl.tracking.ranking import Ranking, new_ranking, winners_text
 from tune_mtl.tracking.store import client, experiment_id
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import urlsplit
 
 from tune_mtl.core.errors import UserError
-from tune_mtl.core.home import home
-from tune_mtl.core.secrets import without_secrets
+from tune_mtl.core.process.home import home
+from tune_mtl.core.process.secrets import without_secrets
 from tune_mtl.tracking.sqlite_file import check_sqlite
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from torch import nn
 from tune_mtl.core.data import Batch
 from tune_mtl.core.errors import UserError
 from tune_mtl.core.seeds import isolated
+from tune_mtl.core.torch_compat import BatchNorm
 
 
 def check_single_samples(
@@ -24,7 +25,7 @@ def check_single_samples(
     Raises:
         UserError: naming the setting and the way out.
     """
-    if not sizes or not any(isinstance(part, nn.modules.batchnorm._BatchNorm) for part in model.modules()):
+    if not sizes or not any(isinstance(part, BatchNorm) for part in model.modules()):
         return
     with isolated(), torch.no_grad():
         for setting, (way_out, trains) in sizes.items():

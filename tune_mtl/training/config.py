@@ -10,11 +10,11 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator
 
 from tune_mtl.core.errors import UserError, did_you_mean
-from tune_mtl.core.grouping import make_groups
 from tune_mtl.core.objective import Objective
 from tune_mtl.core.options import Options, ShareOfRun, build, flat_names, read_options
 from tune_mtl.core.problem import Problem
 from tune_mtl.problems.registry import PROBLEM
+from tune_mtl.strategies.grouping import make_groups
 from tune_mtl.strategies.info import count
 from tune_mtl.strategies.make import check_groups_allowed, check_learning_rate, option_owners
 from tune_mtl.strategies.optimizers import optimizer_info, optimizers
@@ -241,16 +241,13 @@ def _check_options(problem: Problem, config: Config) -> None:
     parameters = inspect.signature(problem.model).parameters
     model_names = {_MODEL + name for name in parameters if name != "options"}
     free = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
-    everyone = {name: info.options for name, info in registry.items()}
-    everyone |= {name: info.options for name, info in optimizers.items()}
-    everyone |= {name: info.options for name, info in schedules.items()}
     owners = option_owners(strategy_info(config.strategy), config.optimizer, config.schedule)
     own = flat_names(owners)
     for key in config.options:
         if key in own or key in model_names or key.startswith(PROBLEM) or (free and key.startswith(_MODEL)):
             continue
-        if key in flat_names(everyone):
-            owner = flat_names(everyone)[key][0]
+        owner = _owner(key)
+        if owner is not None:
             raise UserError(
                 f"option '{key}' belongs to '{owner}', which a trial with strategy '{config.strategy}', optimizer"
                 f" '{config.optimizer}' and schedule '{config.schedule}' does not use. Drop it or choose '{owner}'."
@@ -258,3 +255,12 @@ def _check_options(problem: Problem, config: Config) -> None:
         known = {*own, *model_names, *(Config.model_fields.keys() - {"options"})}
         raise UserError(f"unknown option '{key}'. {did_you_mean(key, known)}")
     read_options(config.strategy_options_for(mini_batches=1), owners)
+
+
+def _owner(key: str) -> str | None:
+    """Return the strategy, optimizer or schedule that has option ``key``; to ask is to load every strategy."""
+    everyone = {name: info.options for name, info in registry.items()}
+    everyone |= {name: info.options for name, info in optimizers.items()}
+    everyone |= {name: info.options for name, info in schedules.items()}
+    owner, _ = flat_names(everyone).get(key, (None, ""))
+    return owner

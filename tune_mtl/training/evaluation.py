@@ -9,7 +9,8 @@ from torch import Tensor
 
 from tune_mtl.core.data import Batch
 from tune_mtl.core.task import Task, select_rows
-from tune_mtl.strategies.base import Strategy, labelled_rows
+from tune_mtl.strategies.base import Strategy
+from tune_mtl.strategies.labels import Labelled
 
 if TYPE_CHECKING:
     from torchmetrics import Metric
@@ -41,6 +42,11 @@ class LossMeter:
         """Whether every loss so far was a finite number. Waits for the device."""
         return bool(torch.isfinite(self._sums).all())
 
+    def lost(self) -> list[str]:
+        """Return the tasks some loss of which was not finite."""
+        finite = torch.isfinite(self._sums).tolist()
+        return [task for task, good in zip(self._tasks, finite, strict=True) if not good]
+
     def means(self) -> dict[str, float]:
         """By task, without those that had no labels."""
         sums = dict(zip(self._tasks, self._sums.tolist(), strict=True))
@@ -56,12 +62,6 @@ class LossMeter:
         self._counts.update(state["counts"])
 
 
-def row_counts(rows: Mapping[str, Tensor | None], batch: Batch) -> dict[str, int]:
-    """How many of the batch's samples have a label, by task."""
-    size = batch.size
-    return {task: size if indices is None else len(indices) for task, indices in rows.items()}
-
-
 def mean_loss(losses: Mapping[str, float]) -> float:
     """The mean over tasks; NaN if there are none."""
     return math.fsum(losses.values()) / len(losses) if losses else math.nan
@@ -69,7 +69,7 @@ def mean_loss(losses: Mapping[str, float]) -> float:
 
 @torch.no_grad()
 def evaluate(
-    strategy: Strategy,
+    strategy: Strategy[Any],
     batches: Iterable[Batch],
     split: str,
     device: torch.device,
@@ -90,7 +90,8 @@ def evaluate(
     strategy.model.eval()
     for batch in batches:
         predictions = strategy.predict(batch.inputs)
-        rows = labelled_rows(tasks, batch.present, batch.size)
+        labelled = Labelled.of(tasks, *batch)
+        rows = labelled.rows
         losses = {}
         for name, indices in rows.items():
             prediction, target = predictions[name], batch.targets[name]
@@ -99,7 +100,7 @@ def evaluate(
             losses[name] = tasks[name].loss_on(prediction, target)
             if name in metrics:
                 metrics[name].update(prediction, target)
-        meter.add(losses, row_counts(rows, batch))
+        meter.add(losses, labelled.counts())
         seen.update(rows)
         if together and len(rows) == len(tasks) and all(indices is None for indices in rows.values()):
             for metric in together.values():

@@ -7,11 +7,11 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm
 from torch.optim import Optimizer
 
 from tune_mtl.core.errors import UserError
 from tune_mtl.core.model import MultiTaskModel
+from tune_mtl.core.torch_compat import BatchNorm, copy_each, subtract_each
 
 _BLOCK = 1024
 """Norms are taken over blocks of this many weights, then over blocks in float64: nearly exact, and fast."""
@@ -26,6 +26,8 @@ class PathLength:
 
     Attributes:
         updates: Steps counted so far.
+        steps: Give it a list, and the length of each step is added, on the device; whoever does so empties it. None,
+            the default, keeps none.
     """
 
     def __init__(self, model: MultiTaskModel, optimizers: Iterable[Optimizer]) -> None:
@@ -38,6 +40,7 @@ class PathLength:
             self._start.copy_from(self._weights)
         self._total = torch.zeros((), dtype=torch.float64, device=self._weights[0].device)
         self.updates = 0
+        self.steps: list[Tensor] | None = None
         self._hooks = []
         trunk = {id(p) for p in model.trunk.parameters()}
         for optimizer in optimizers:
@@ -47,7 +50,7 @@ class PathLength:
 
     @property
     def total(self) -> float:
-        """The sum over all steps of ``||w_after - w_before||``."""
+        """Return the sum over all steps of ``||w_after - w_before||``."""
         return self._total.item()
 
     @torch.no_grad()
@@ -58,7 +61,7 @@ class PathLength:
         return self._step.norm().item()
 
     def state_dict(self) -> dict[str, Any]:
-        """Path so far and where it started."""
+        """Return the path so far and where it started."""
         return {"total": self._total.clone(), "updates": self.updates, "start": self._start.buffer}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -82,13 +85,16 @@ class PathLength:
     @torch.no_grad()
     def _after(self, *_: Any) -> None:
         self._step.subtract(self._weights)
-        self._total.add_(self._step.norm())
+        length = self._step.norm()
+        self._total.add_(length)
         self.updates += 1
+        if self.steps is not None:
+            self.steps.append(length)
 
 
 def traced_weights(trunk: nn.Module) -> list[nn.Parameter]:
-    """The weights whose path counts: all trainable ones but BatchNorm's scale and offset."""
-    norms = {id(p) for module in trunk.modules() if isinstance(module, _BatchNorm) for p in module.parameters()}
+    """Return the weights whose path counts: all trainable ones but BatchNorm's scale and offset."""
+    norms = {id(p) for module in trunk.modules() if isinstance(module, BatchNorm) for p in module.parameters()}
     return [p for p in trunk.parameters() if p.requires_grad and id(p) not in norms]
 
 
@@ -105,10 +111,10 @@ class _Flat:
         self.views = [flat[e - n : e].view(w.shape) for e, n, w in zip(ends, sizes, like, strict=True)]
 
     def copy_from(self, weights: list[Any]) -> None:
-        torch._foreach_copy_(self.views, weights)
+        copy_each(self.views, weights)
 
     def subtract(self, weights: list[Any]) -> None:
-        torch._foreach_sub_(self.views, weights)
+        subtract_each(self.views, weights)
 
     def norm(self) -> Tensor:
         norm: Tensor = torch.linalg.vector_norm(torch.linalg.vector_norm(self.buffer, dim=1), dtype=torch.float64)

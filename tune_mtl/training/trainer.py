@@ -10,16 +10,16 @@ import torch
 
 from tune_mtl.core.data import Batch, Data
 from tune_mtl.core.errors import UserError, did_you_mean
-from tune_mtl.core.model import MultiTaskModel
 from tune_mtl.core.nested import tensors
 from tune_mtl.core.problem import Problem
 from tune_mtl.core.seeds import generator, global_state, isolated, seed_everything, set_global_state
-from tune_mtl.strategies.base import labelled_rows
 from tune_mtl.strategies.make import make_strategy
 from tune_mtl.training.batch_norm import check_single_samples
 from tune_mtl.training.config import Config
-from tune_mtl.training.evaluation import LossMeter, evaluate, mean_loss, metric_names, row_counts
+from tune_mtl.training.divergence import Recent, losses_of, lost_weights
+from tune_mtl.training.evaluation import LossMeter, evaluate, mean_loss, metric_names
 from tune_mtl.training.loader import batches, evaluation_order, training_order
+from tune_mtl.training.network import choose_device, fresh_model
 from tune_mtl.training.path import PathLength, traced_weights
 
 Record: TypeAlias = dict[str, float]
@@ -67,7 +67,7 @@ class Trainer:
 
         with isolated():
             seed_everything(config.seed, "init")
-            model = _make_model(problem, config)
+            model = fresh_model(problem, config.model_options, lambda: self._train)
         seed_everything(config.seed, "training")
         self._augmentation = generator(config.seed, "augmentation", device=self.device)
         model.to(self.device)
@@ -100,6 +100,8 @@ class Trainer:
         self._mini_batch = 0
         self._seconds = 0.0
         self._meter = LossMeter(self.strategy.tasks, self.device)
+        self._recent = Recent(self.path)
+        self._lost: str | None = None
 
     def _data(self, split: str) -> Data | None:
         """Return a split, asked for once."""
@@ -158,9 +160,10 @@ class Trainer:
         started, before = time.perf_counter(), self._seconds
         self.strategy.model.train()
         for batch in coming:
-            rows = labelled_rows(self.strategy.tasks, batch.present, batch.size)
-            self._meter.add(self.strategy.step(*batch), row_counts(rows, batch))
+            losses = self.strategy.step(*batch)
+            self._meter.add(losses, losses.counts)
             self._mini_batch += 1
+            self._recent.add(self.epoch + 1, self._mini_batch, losses)
             self._seconds = before + time.perf_counter() - started
             if self._mini_batch % _CHECK_EVERY == 0:
                 self._check_divergence()
@@ -182,8 +185,11 @@ class Trainer:
             **self.evaluate("val"),
         }
         record |= self.problem.analyse(self.strategy.model, self.updates, self._flat)
-        if any(not math.isfinite(value) for name, value in record.items() if name.startswith("val/loss/")):
-            self._diverge(f"epoch {self.epoch}: a validation loss is not finite")
+        lost = [task for task in self.strategy.tasks if not math.isfinite(record.get(f"val/loss/{task}", 0.0))]
+        if lost:
+            weights = lost_weights(self.strategy.model)
+            first = f"{losses_of(lost, 'validation ')}, with finite weights" if weights is None else weights
+            self._diverge(f"epoch {self.epoch}, after its last mini-batch: first to be not finite: {first}")
         if self.path is not None:
             record |= {"path/total": self.path.total, "path/from_start": self.path.from_start()}
         self._seconds += time.perf_counter() - started
@@ -281,6 +287,7 @@ class Trainer:
             "config": self.config.as_dict(),
             "epoch": self.epoch,
             "diverged": self.diverged,
+            "lost": None if self._meter.finite() else self._first_lost(),
             "mini_batch": self._mini_batch,
             "seconds": self._seconds,
             "history": self.history,
@@ -306,7 +313,7 @@ class Trainer:
             self.path.load_state_dict(state["path"])
         self._meter.load_state_dict(state["meter"])
         self.epoch, self._mini_batch, self._seconds = state["epoch"], state["mini_batch"], state["seconds"]
-        self.diverged = state["diverged"]
+        self.diverged, self._lost = state["diverged"], state.get("lost")
         self.history = [dict(record) for record in state["history"]]
         best = state["best"]
         self.best = best and Best(
@@ -321,8 +328,16 @@ class Trainer:
         return self.problem.to_device(placed, random or self._augmentation)
 
     def _check_divergence(self) -> None:
-        if not self._meter.finite():
-            self._diverge(f"epoch {self.epoch + 1}, mini-batch {self._mini_batch}: a training loss is not finite")
+        if self._meter.finite():
+            self._recent.clear()
+            return
+        self._diverge(self._first_lost())
+
+    def _first_lost(self) -> str:
+        """Return what was not finite first, and when, also where that was before a checkpoint this run went on from."""
+        first = self._lost or self._recent.first_bad(self.strategy.groups)
+        place = f"epoch {self.epoch + 1}, mini-batch {self._mini_batch} or before"
+        return first or f"{place}: first to be not finite was {losses_of(self._meter.lost())}"
 
     def _diverge(self, reason: str) -> NoReturn:
         self.diverged = reason
@@ -336,33 +351,6 @@ def check_metric(problem: Problem, config: Config) -> None:
     several = wanted.rpartition("/")  # a metric of several values reports them numbered
     if wanted not in known and not (several[2].isdigit() and several[0] in known and "/loss" not in several[0]):
         raise UserError(f"metric '{wanted}' is not reported by problem '{problem.name}'. {did_you_mean(wanted, known)}")
-
-
-def choose_device(name: str) -> torch.device:
-    """``auto`` is CUDA where there is one, else the CPU.
-
-    Raises:
-        UserError: for a name torch does not know or a device that is not there.
-    """
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-        torch.zeros(1, device=device).item()
-    except Exception as error:  # each backend has its own way to say that it is not there
-        raise UserError(f"device '{name}' cannot be used here: {str(error).splitlines()[0]}") from None
-    return device
-
-
-def _make_model(problem: Problem, config: Config) -> MultiTaskModel:
-    """A fresh network; what its options do to it is the user's to know."""
-    try:
-        return problem.model(**config.model_options)
-    except Exception as error:
-        if not config.model_options or isinstance(error, UserError):
-            raise
-        given = ", ".join(f"model_{key}={value!r}" for key, value in config.model_options.items())
-        raise UserError(f"problem '{problem.name}' makes no model with {given}: {error}") from error
 
 
 def check_same_config(saved: Mapping[str, Any], now: Mapping[str, Any]) -> None:

@@ -3,7 +3,6 @@
 import fcntl
 import os
 import platform
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -21,15 +20,13 @@ from tune_mtl.core.outcome import Outcome
 from tune_mtl.core.problem import Problem
 from tune_mtl.core.seeds import isolated
 from tune_mtl.problems.registry import load_problem
-from tune_mtl.strategies.make import strategy_class
-from tune_mtl.strategies.registry import strategy_info
+from tune_mtl.strategies.registry import strategy_class
 from tune_mtl.training import checkpoint
 from tune_mtl.training.config import Config, resolve
-from tune_mtl.training.references import judged
+from tune_mtl.training.examination.examine import require_ready
+from tune_mtl.training.references.find import judged
+from tune_mtl.training.saving import SavingPace
 from tune_mtl.training.trainer import Diverged, Record, Trainer, check_same_config
-
-CHECKPOINT_SHARE = 0.03
-"""Resume checkpoints may cost this share of the training time."""
 
 CONFIG, RESULT, CHECKPOINT = "config.json", "result.json", "checkpoint.pt"
 
@@ -44,6 +41,7 @@ class TrialResult:
         metrics: Said once: ``best/...``, ``path/best_...``, ``test/...``, ``updates``, ``seconds``.
         history: One record per evaluation.
         checkpoint: The best weights' file, or None if nothing was written or no epoch was evaluated.
+        reason: Of a diverged trial, what left the finite numbers first, and when; else None.
     """
 
     config: dict[str, Any]
@@ -53,6 +51,7 @@ class TrialResult:
     checkpoint: Path | None
     problem: Problem
     weights: dict[str, torch.Tensor] | None
+    reason: str | None = None
 
     def load_model(self) -> MultiTaskModel:
         """The network with its best weights, on the CPU, ready to predict.
@@ -76,7 +75,7 @@ def build_model(problem: Problem, config: Config, weights: Mapping[str, torch.Te
     """The network that ``config`` trains, with ``weights``, in evaluation mode on the CPU."""
     with isolated():
         fresh = problem.model(**config.model_options)
-    model = strategy_class(strategy_info(config.strategy)).own_model(fresh, [task.name for task in problem.tasks])
+    model = strategy_class(config.strategy).own_model(fresh, [task.name for task in problem.tasks])
     model.load_state_dict({name: tensor.cpu() for name, tensor in weights.items()})
     return model.eval()
 
@@ -101,11 +100,14 @@ def train(
         on_evaluation: Called with each new record.
 
     Raises:
-        UserError: for anything in the input that cannot be, before anything is written.
+        UserError: for anything in the input that cannot be, before anything is written; for a problem that cannot be
+            trained, see :func:`tune_mtl.check_problem`.
     """
     loaded = load_problem(problem, config)
     name = problem if isinstance(problem, str) else None
     resolve(loaded, config, name)  # what cannot be is said before anything is computed
+    if not resume:
+        require_ready(loaded, config, name)
     loaded = judged(loaded, config)
     resolved = resolve(loaded, config, name)
     with ExitStack() as stack:
@@ -154,6 +156,7 @@ def _run(
         checkpoint=folder.path / BEST_WEIGHTS if folder is not None and trainer.best is not None else None,
         problem=trainer.problem,
         weights=trainer.best.weights if trainer.best is not None else None,
+        reason=trainer.diverged,
     )
     if folder is not None:
         folder.finish(result, trainer.device)
@@ -172,8 +175,7 @@ class RunFolder:
 
     def __init__(self, path: Path, config: Config) -> None:
         self.path, self.config = path, config
-        self._saved_at = -float("inf")
-        self._cost = 0.0
+        self._pace = SavingPace(first_at_once=True)
         self._best_epoch: float | None = None
 
     def check(self, *, resume: bool) -> None:
@@ -239,6 +241,7 @@ class RunFolder:
             checkpoint=best if best.exists() else None,
             problem=problem,
             weights=None,
+            reason=content.get("reason"),
         )
 
     def go_on(self, trainer: Trainer) -> None:
@@ -259,22 +262,20 @@ class RunFolder:
         """Called between mini-batches: saves as often as its own cost allows."""
 
         def save() -> None:
-            if (time.monotonic() - self._saved_at) * CHECKPOINT_SHARE >= self._cost:
+            if self._pace.due:
                 self.save(trainer)
 
         return save
 
     def save(self, trainer: Trainer) -> None:
-        """The best weights if they are new, then everything."""
-        started = time.monotonic()
-        if not (self.path / CONFIG).exists():
-            write_json(self.path / CONFIG, self.config.as_dict())
-        if trainer.best is not None and trainer.best.record["epoch"] != self._best_epoch:
-            self._best_epoch = trainer.best.record["epoch"]
-            checkpoint.save(self.path / BEST_WEIGHTS, best_content(trainer))
-        checkpoint.save(self.path / CHECKPOINT, trainer.state_dict())
-        self._saved_at = time.monotonic()
-        self._cost = self._saved_at - started
+        """Save the best weights if they are new, then everything."""
+        with self._pace.saving():
+            if not (self.path / CONFIG).exists():
+                write_json(self.path / CONFIG, self.config.as_dict())
+            if trainer.best is not None and trainer.best.record["epoch"] != self._best_epoch:
+                self._best_epoch = trainer.best.record["epoch"]
+                checkpoint.save(self.path / BEST_WEIGHTS, best_content(trainer))
+            checkpoint.save(self.path / CHECKPOINT, trainer.state_dict())
 
     def finish(self, result: TrialResult, device: torch.device) -> None:
         """Write ``result.json``: the run is done."""
@@ -283,6 +284,7 @@ class RunFolder:
             {
                 "config": result.config,
                 "outcome": result.outcome,
+                **({} if result.reason is None else {"reason": result.reason}),
                 "metrics": result.metrics,
                 "history": result.history,
                 "environment": environment(device),

@@ -2,12 +2,15 @@
 
 import os
 import time
+from dataclasses import replace
 from typing import Any
 
 from tune_mtl.core.options import build
 from tune_mtl.core.problem import Problem
+from tune_mtl.experiment.planning.every_strategy import with_every_strategy
 from tune_mtl.experiment.planning.paper import as_the_paper
 from tune_mtl.experiment.planning.plan import Plan, default_replicates
+from tune_mtl.experiment.planning.readiness import require_trainable
 from tune_mtl.experiment.planning.settings import Settings
 from tune_mtl.problems.registry import load_problem
 
@@ -27,9 +30,11 @@ def plan_search(problem: str | Problem, **options: Any) -> Plan:
     name = problem if isinstance(problem, str) else loaded.name
     if given.get("space") == "paper":
         loaded, given = as_the_paper(problem, loaded, given)
+    require_trainable(loaded, given, problem if isinstance(problem, str) else None)
+    given, left_out = with_every_strategy(loaded, given)
     given.setdefault("replicates", default_replicates(loaded, given))
     if given["replicates"] != 1:
         given.setdefault("confirm", 1)
     given.setdefault("export", exports_by_default())
     given.setdefault("name", f"{loaded.name}-{time.strftime('%Y%m%d-%H%M%S')}")
-    return Plan.make(loaded, build(Settings, {"problem": name, **given}))
+    return replace(Plan.make(loaded, build(Settings, {"problem": name, **given})), left_out=left_out)

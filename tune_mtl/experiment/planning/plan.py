@@ -3,7 +3,7 @@
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from tune_mtl.strategies.make import make_strategy
 from tune_mtl.strategies.registry import strategy_info
 from tune_mtl.tracking.store import check_name, check_storage, storage_folder, tracking_uri
 from tune_mtl.training.config import Config, resolve
+from tune_mtl.training.network import fresh_model
 from tune_mtl.training.trainer import check_metric
 
 DEFAULT_REPLICATES, TRIALS_PER_TUNING = 8, 4
@@ -63,7 +64,10 @@ class Budget:
 
 @dataclass(frozen=True)
 class Plan:
-    """A search, decided: which space, judged by what, how many trials, where."""
+    """A search, decided: which space, judged by what, how many trials, where.
+
+    ``left_out`` says why strategies are not among "all" of them; a search that goes on has none.
+    """
 
     settings: Settings
     problem: Problem
@@ -71,6 +75,7 @@ class Plan:
     objective: Objective
     constant: Mapping[str, Any]
     budget: "Budget"
+    left_out: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def make(cls, problem: Problem, settings: Settings) -> "Plan":
@@ -218,7 +223,8 @@ class Plan:
         """
         with isolated():
             try:
-                model = self.problem.model(**self._first_config(self.space.strategies[0]).model_options)
+                options = self._first_config(self.space.strategies[0]).model_options
+                model = fresh_model(self.problem, options, lambda: self.problem.data("train"))
             except Exception:
                 return
         for strategy in self.space.strategies:

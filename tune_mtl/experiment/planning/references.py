@@ -6,8 +6,8 @@ from tune_mtl.core.files import read_json, write_json
 from tune_mtl.core.problem import Problem
 from tune_mtl.experiment.planning.settings import Settings
 from tune_mtl.tracking import names
-from tune_mtl.training import reference_cache
-from tune_mtl.training.references import judged, judged_by_mean_loss, references_of, with_references
+from tune_mtl.training.references import cache
+from tune_mtl.training.references.find import judged, judged_by_mean_loss, references_of, with_references
 
 
 def judged_as_kept(problem: Problem, settings: Settings, folder: Path) -> Problem:
@@ -30,4 +30,4 @@ def judged_as_kept(problem: Problem, settings: Settings, folder: Path) -> Proble
 def keep_references(problem: Problem, folder: Path) -> None:
     """Write down what the search in ``folder`` is judged with; the home's cache gets what this process has found."""
     write_json(folder / names.REFERENCES_FILE, {"losses": references_of(problem), "warning": problem.objective_warning})
-    reference_cache.save()
+    cache.save()

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, PlainValidator, model_validator
 
 from tune_mtl.core.options import Options
-from tune_mtl.core.secrets import without_secrets
+from tune_mtl.core.process.secrets import without_secrets
 from tune_mtl.ray_tune.turns import FRESH_SEEDS_FROM, Growth
 
 _Positive = Annotated[int, Field(ge=1)]

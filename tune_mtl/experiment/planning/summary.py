@@ -38,8 +38,9 @@ def summarise(plan: Plan) -> PlanSummary:
     at_once = settings.concurrency or plan.slots
     seconds = max(measured.spent / min(at_once, plan.total), measured.seconds_per_trial)
     stopped = "" if settings.scheduler == "none" else "; early stopping saves on it"
+    left_out = "".join(f"left out: {reason}\n" for reason in plan.left_out.values())
     text = (
-        f"{plan.total} trials{_tunings(plan)} of at most {plan.budget} by {plan.objective},"
+        f"{left_out}{plan.total} trials{_tunings(plan)} of at most {plan.budget} by {plan.objective},"
         f" algorithm {settings.algorithm}, scheduler {settings.scheduler}, balance {settings.balance}.\n"
         f"{_protocol(plan)}"
         f"At most about {_duration(seconds)} with {at_once} at once on machines like this one"

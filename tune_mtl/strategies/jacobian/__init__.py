@@ -1,0 +1,1 @@
+"""The strategies that adapt TorchJD: `family` lists them, `descent` and `scalarized` are the two rules they follow."""

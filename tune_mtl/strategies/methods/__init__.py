@@ -1,0 +1,1 @@
+"""The strategies that are written here: each file holds one, its record, its options and its rule."""
