@@ -7,14 +7,14 @@ import typer
 
 
 def export(
-    name: Annotated[str, typer.Argument(help="Of the search.")],
+    name: Annotated[str, typer.Argument(help="The name of the search.")],
     to: Annotated[str, typer.Option(metavar="mlflow|torch|onnx", help="The format.")],
     strategy: Annotated[str | None, typer.Option(help="The best of this strategy alone.")] = None,
     out: Annotated[
         Path | None, typer.Option(help="The file. Default: in ./runs/exports. With mlflow: a folder, besides the run.")
     ] = None,
     register: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Of a registered MLflow model that gets a new version.")
+        str | None, typer.Option(metavar="NAME", help="The name of a registered MLflow model that gets a new version.")
     ] = None,
     tracking_uri: Annotated[str | None, typer.Option(help="The MLflow store.")] = None,
 ) -> None:

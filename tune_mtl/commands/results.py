@@ -8,7 +8,7 @@ import typer
 
 
 def report(
-    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Of one or more searches.")],
+    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="The names of one or more searches.")],
     out: Annotated[Path | None, typer.Option(help="Folder. Default: reports/NAME in ./runs.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the verdict for programs; write nothing.")] = False,
     tracking_uri: Annotated[str | None, typer.Option(help="The MLflow store.")] = None,
@@ -26,7 +26,7 @@ def report(
 
 
 def claims(
-    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Of one or more searches.")],
+    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="The names of one or more searches.")],
     tracking_uri: Annotated[str | None, typer.Option(help="The MLflow store.")] = None,
 ) -> None:
     """Check the paper's claims on a search: holds, does not hold, or cannot tell, with the numbers."""
@@ -37,9 +37,9 @@ def claims(
 
 
 def best(
-    name: Annotated[str, typer.Argument(help="Of the search.")],
+    name: Annotated[str, typer.Argument(help="The name of the search.")],
     strategy: Annotated[str | None, typer.Option(help="The best of this strategy alone.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
     recompute: Annotated[bool, typer.Option("--recompute", help="Look at all trials again.")] = False,
     tracking_uri: Annotated[str | None, typer.Option(help="The MLflow store.")] = None,
 ) -> None:
@@ -67,7 +67,7 @@ def list_searches(tracking_uri: Annotated[str | None, typer.Option(help="The MLf
 
 
 def rm(
-    name: Annotated[str, typer.Argument(help="Of the search to remove.")],
+    name: Annotated[str, typer.Argument(help="The name of the search to remove.")],
     tracking_uri: Annotated[str | None, typer.Option(help="The MLflow store.")] = None,
 ) -> None:
     """Remove a search: its runs in MLflow and its folder."""
@@ -78,9 +78,9 @@ def rm(
 
 
 def ui(
-    name: Annotated[str | None, typer.Argument(help="Of a search. Default: the newest ones.")] = None,
+    name: Annotated[str | None, typer.Argument(help="The name of a search. Default: the newest ones.")] = None,
     open_: Annotated[bool, typer.Option("--open", help="Open the first address in a browser.")] = False,
-    port: Annotated[int, typer.Option(help="On this machine.")] = 5000,
+    port: Annotated[int, typer.Option(help="The port on this machine.")] = 5000,
     host: Annotated[str, typer.Option(help="Who may connect; the default is this machine alone.")] = "127.0.0.1",
     tracking_uri: Annotated[str | None, typer.Option(help="The MLflow store.")] = None,
 ) -> None:

@@ -15,13 +15,13 @@ from tune_mtl.strategies.registry import registry
 
 
 def new_folder(problem: str, given: dict[str, Any]) -> Path:
-    """A folder of its own for a run that was not given one."""
+    """Return a folder of its own for a run that was not given one."""
     parts = (problem.replace(":", "-"), given.get("strategy", "run"), time.strftime("%Y%m%d-%H%M%S"), str(os.getpid()))
     return home_as_given() / "train" / "-".join(re.sub(r"[^A-Za-z0-9_.-]", "_", str(part)) for part in parts)
 
 
 def read_config(path: Path) -> dict[str, Any]:
-    """Config values from a JSON or YAML file; of a result.json its config."""
+    """Return config values from a JSON or YAML file; of a result.json its config."""
     import yaml
 
     try:
@@ -38,7 +38,7 @@ def read_config(path: Path) -> dict[str, Any]:
 
 
 def assignment(text: str) -> tuple[str, Any]:
-    """``key=value``, the value read as JSON where it is JSON, else as text."""
+    """Return key and value of ``key=value``; the value is read as JSON where it is JSON, else as text."""
     key, equals, value = text.partition("=")
     if not key or not equals:
         raise UserError(f"--set {text!r} must be KEY=VALUE.")
@@ -51,14 +51,14 @@ def assignment(text: str) -> tuple[str, Any]:
 
 @cache
 def texts() -> frozenset[str]:
-    """The options that are texts even where they look like numbers."""
+    """Return the options that are texts even where they look like numbers."""
     from tune_mtl.core.options import Verbatim
 
     return frozenset(f"{info.name}_{option}" for info in registry.values() for option in info.options.marked(Verbatim))
 
 
 def number(value: Any) -> Any:
-    """The number a text stands for (to YAML, ``1e-3`` is a text), else the text."""
+    """Return the number a text stands for (to YAML, ``1e-3`` is a text), else the text."""
     for kind in (int, float):
         if isinstance(value, str):
             with suppress(ValueError):

@@ -32,7 +32,7 @@ class Batch(NamedTuple):
         return row_count(self.inputs)
 
     def to(self, device: torch.device, *, channels_last: bool = False) -> "Batch":
-        """Inputs and targets on ``device`` (asynchronously from pinned memory)."""
+        """Return the batch with inputs and targets on ``device`` (asynchronously from pinned memory)."""
 
         def move(tensor: Tensor) -> Tensor:
             return tensor.to(device, non_blocking=True)
@@ -45,7 +45,7 @@ class Batch(NamedTuple):
         return Batch(map_tensors(move_input, self.inputs), map_tensors(move, dict(self.targets)), self.present)
 
     def pin_memory(self) -> "Batch":
-        """The same batch in page-locked memory, from where copies to a GPU do not block."""
+        """Return the same batch in page-locked memory, from where copies to a GPU do not block."""
         inputs, targets = (map_tensors(Tensor.pin_memory, part) for part in (self.inputs, dict(self.targets)))
         return Batch(inputs, targets, self.present)
 
@@ -60,7 +60,7 @@ class Data(Protocol):
     def __len__(self) -> int: ...
 
     def batch(self, indices: Tensor) -> Batch:
-        """The samples at ``indices`` (1-D int64), in that order."""
+        """Return the samples at ``indices`` (1-D int64), in that order."""
         ...
 
 
@@ -69,7 +69,7 @@ class LoadedData(Protocol):
     """Data that load a whole sequence of batches themselves, and may draw random numbers for every sample."""
 
     def batches(self, order: Sequence[Tensor], seed: int) -> Iterator[Batch]:
-        """The batches of ``order``, of which each holds indices; ``seed`` is that of the epoch."""
+        """Yield the batches of ``order``, of which each holds indices; ``seed`` is that of the epoch."""
         ...
 
 
@@ -99,7 +99,7 @@ class TensorData:
         return self.everything.size
 
     def batch(self, indices: Tensor) -> Batch:
-        """The samples at ``indices``."""
+        """Return the samples at ``indices``."""
         indices = torch.as_tensor(indices)
         return cast(Batch, map_tensors(lambda tensor: tensor[indices], self.everything))
 
@@ -137,11 +137,11 @@ class DatasetData:
         return len(cast(Sequence[Any], self._dataset))
 
     def batch(self, indices: Tensor) -> Batch:
-        """The samples at ``indices``, collated by torch's rules."""
+        """Return the samples at ``indices``, collated by torch's rules."""
         return _collate([self._dataset[index] for index in torch.as_tensor(indices).tolist()])
 
     def batches(self, order: Sequence[Tensor], seed: int) -> Iterator[Batch]:
-        """The batches of ``order`` one after the other, loaded ahead by worker processes where there are any."""
+        """Yield the batches of ``order`` one after the other, loaded ahead by worker processes where there are any."""
         seeded = _Seeded(self._dataset, seed)
         if self._workers == 0:
             for indices in order:

@@ -16,7 +16,7 @@ class StoreLostError(UserError):
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """A closing sentence for an error about an unknown name: the nearest known one, else all of them."""
+    """Return a closing sentence for an error about an unknown name: the nearest known one, else all of them."""
     known = sorted(known)
     folded = {candidate.lower(): candidate for candidate in known}
     near = difflib.get_close_matches(name.lower(), folded, n=1, cutoff=0.5)

@@ -11,7 +11,7 @@ Nested: TypeAlias = Any
 
 
 def map_tensors(function: Callable[[Tensor], Tensor], value: Nested) -> Nested:
-    """The same structure with ``function`` applied to every tensor; anything else is left as it is."""
+    """Return the same structure with ``function`` applied to every tensor; anything else is left as it is."""
     if isinstance(value, Tensor):
         return function(value)
     if isinstance(value, dict):
@@ -27,7 +27,7 @@ def map_tensors(function: Callable[[Tensor], Tensor], value: Nested) -> Nested:
 
 
 def tensors(value: Nested) -> Iterator[Tensor]:
-    """Every tensor of a nested value, in order."""
+    """Yield every tensor of a nested value, in order."""
     if isinstance(value, Tensor):
         yield value
     elif isinstance(value, dict):
@@ -39,7 +39,7 @@ def tensors(value: Nested) -> Iterator[Tensor]:
 
 
 def row_count(value: Nested) -> int:
-    """The length of the first dimension of a nested value's first tensor."""
+    """Return the length of the first dimension of a nested value's first tensor."""
     for tensor in tensors(value):
         return len(tensor)
     raise ValueError(f"no tensor in {type(value).__name__}")

@@ -24,7 +24,7 @@ class Objective:
 
     @classmethod
     def parse(cls, text: str) -> "Objective":
-        """``name[:min|max]``; without a mode, losses are minimised and other metrics maximised."""
+        """Read ``name[:min|max]``; without a mode, losses are minimised and other metrics maximised."""
         name, _, mode = text.partition(":")
         if not mode:
             mode = "min" if {"loss", "relative_loss"} & set(name.split("/")) else "max"
@@ -34,7 +34,7 @@ class Objective:
         return f"{self.metric}:{self.mode}"
 
     def better(self, value: float, than: float | None) -> bool:
-        """Whether ``value`` improves on ``than`` (None: nothing yet). An undefined value (NaN) never does."""
+        """Return whether ``value`` improves on ``than`` (None: nothing yet). An undefined value (NaN) never does."""
         if value != value:
             return False
         if than is None:

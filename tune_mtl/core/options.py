@@ -33,7 +33,7 @@ class TunableCount:
     divisor: int = 1
 
     def most(self, tasks: int) -> int:
-        """With so many tasks; never below ``least``."""
+        """Return the largest count worth searching with so many tasks; it is never below ``least``."""
         return max(self.least, (tasks - self.spare) // self.divisor)
 
     def __str__(self) -> str:
@@ -52,11 +52,11 @@ class ShareOfRun:
 
     @staticmethod
     def is_share(given: Any) -> bool:
-        """Whether what is ``given`` (None: nothing) depends on a run's length."""
+        """Return whether what is ``given`` (None: nothing) depends on a run's length."""
         return given is None or (isinstance(given, float) and 0 < given <= 1)
 
     def in_mini_batches(self, given: Any, length: int) -> Any:
-        """What is ``given``, for a run of so many mini-batches."""
+        """Return what is ``given`` as a number of mini-batches, for a run of so many of them."""
         if not self.is_share(given):
             return given
         return max(1, round((self.share if given is None else given) * length))
@@ -86,18 +86,18 @@ class Options(BaseModel):
 
     @classmethod
     def marked(cls, mark: type[_Mark]) -> dict[str, _Mark]:
-        """The options that carry such a mark, with it."""
+        """Return the options that carry such a mark, with it."""
         return {
             name: found for name, info in cls.model_fields.items() for found in info.metadata if isinstance(found, mark)
         }
 
     def flat(self, owner: str) -> dict[str, Any]:
-        """``{owner_option: value}`` for the values that differ from their defaults."""
+        """Return ``{owner_option: value}`` for the values that differ from their defaults."""
         return {f"{owner}_{name}": value for name, value in self.model_dump(exclude_defaults=True).items()}
 
 
 def _kinds(annotation: Any) -> Iterator[Any]:
-    """What an annotation is made of: ``int | None`` of ``int`` and ``None``."""
+    """Yield what an annotation is made of: ``int | None`` of ``int`` and ``None``."""
     parts = get_args(annotation)
     for part in parts:
         yield from _kinds(part)
@@ -109,12 +109,12 @@ _Record = TypeVar("_Record", bound=Options)
 
 
 def flat_names(owners: Mapping[str, type[Options]]) -> dict[str, tuple[str, str]]:
-    """Every flat name of ``owners``, with its owner and its option."""
+    """Return every flat name of ``owners``, with its owner and its option."""
     return {f"{owner}_{name}": (owner, name) for owner, record in owners.items() for name in record.model_fields}
 
 
 def read_options(flat: Mapping[str, Any], owners: Mapping[str, type[Options]]) -> dict[str, Options]:
-    """One record per owner from flat options; missing ones take their defaults.
+    """Return one record per owner from flat options; missing ones take their defaults.
 
     Raises:
         UserError: for an unknown name or a value its record refuses.
@@ -130,7 +130,7 @@ def read_options(flat: Mapping[str, Any], owners: Mapping[str, type[Options]]) -
 
 
 def build(record: type[_Record], values: Mapping[str, Any], prefix: str = "") -> _Record:
-    """``record(**values)``, its validation errors as one clear line."""
+    """Return ``record(**values)``, or say its validation errors as one clear line."""
     try:
         return record(**values)
     except ValidationError as error:

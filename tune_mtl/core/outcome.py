@@ -21,12 +21,12 @@ class Outcome(StrEnum):
 
     @property
     def ended(self) -> bool:
-        """Whether the trial has ended, in whatever way."""
+        """Return whether the trial has ended, in whatever way."""
         return self not in (Outcome.RUNNING, Outcome.INTERRUPTED)
 
     @property
     def ranked(self) -> bool:
-        """Whether a trial that ended so can win."""
+        """Return whether a trial that ended so can win."""
         return self in RANKED
 
 

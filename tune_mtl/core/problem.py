@@ -21,7 +21,7 @@ class Problem:
 
     Attributes:
         name: Names the MLflow experiment and folders.
-        tasks: In the order that groups keep.
+        tasks: The tasks, in the order that groups keep.
         defaults: Config values that suit this problem: ``{"epochs": 12, "batch_size": 64}``.
         objective: What trials are judged by. None, the default: ``val/relative_loss`` where every task has a reference
             loss, given or found (see :class:`Task`), else ``val/loss``.
@@ -32,7 +32,7 @@ class Problem:
         analysed: The names of what ``analyse`` gives.
         prepared: The prepared set (`prepare.prepared_set`) that its data are read from, or None.
         protocol: The name of the rule by which its data are split, where there are several; or None.
-        protocol_text: The same in a few words, for people.
+        protocol_text: The same in a few words, as a report says it.
     """
 
     name: str
@@ -87,22 +87,25 @@ class Problem:
         return Objective(RELATIVE_LOSS) if known else Objective()
 
     def model(self, **options: Any) -> MultiTaskModel:  # noqa: ARG002
-        """A fresh network on the CPU, initialised from torch's global random state. ``options``: ``model_...`` keys."""
+        """Return a fresh network on the CPU, initialised from torch's global random state.
+
+        ``options`` are the ``model_...`` keys of the config.
+        """
         raise UserError(f"problem '{self.name}' has no model: give Problem(model=...) or define model().")
 
     def data(self, split: str) -> Data | None:  # noqa: ARG002
-        """The split ``train``, ``val`` or ``test``; None where there is no test split."""
+        """Return the split ``train``, ``val`` or ``test``; None where there is no test split."""
         raise UserError(f"problem '{self.name}' has no data: give Problem(data=...) or define data(split).")
 
     def to_device(self, batch: Batch, generator: torch.Generator) -> Batch:  # noqa: ARG002
-        """Last touch to a training or evaluation batch already on the device: scaling, augmentation.
+        """Return a batch, which is on the device already, after its last touch: scaling, augmentation.
 
         ``generator`` lives on the same device and is the only source of randomness to use. The default changes nothing.
         """
         return batch
 
     def joint_metrics(self) -> "Mapping[str, Metric]":
-        """Metrics of all tasks together, by name: each is updated with predictions and targets, by task."""
+        """Return metrics of all tasks together, by name: each is updated with predictions and targets, by task."""
         return {}
 
     def analyse(
@@ -111,7 +114,7 @@ class Problem:
         updates: int,  # noqa: ARG002
         config: Mapping[str, Any],  # noqa: ARG002
     ) -> Mapping[str, float]:
-        """Further values of each evaluation, those named in ``analysed``: from the network, updates and config."""
+        """Return further values of each evaluation, those named in ``analysed``, from network, updates and config."""
         return {}
 
 
@@ -120,7 +123,7 @@ _OPTIONAL_PARTS = ("defaults", "objective", "spaces", "to_device", "analyse", "j
 
 
 def checked(problem: Any, origin: str, options: Mapping[str, Any] | None = None) -> Problem:
-    """``problem`` as a :class:`Problem`: a class or function is called first, any object with its parts will do.
+    """Return ``problem`` as a :class:`Problem`; a class or function is called first, any object with its parts will do.
 
     ``options`` are the arguments of that call.
 

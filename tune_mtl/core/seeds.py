@@ -11,13 +11,13 @@ import torch
 
 
 def derive(seed: int, *purpose: str | int) -> int:
-    """A 63-bit seed that depends on ``seed`` and ``purpose`` alone (on every machine and version)."""
+    """Return a 63-bit seed that depends on ``seed`` and ``purpose`` alone (on every machine and version)."""
     text = "/".join(str(part) for part in (seed, *purpose))
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
 
 
 def generator(seed: int, *purpose: str | int, device: torch.device | str = "cpu") -> torch.Generator:
-    """A generator of its own for one purpose: what it draws does not depend on what others draw."""
+    """Return a generator of its own for one purpose: what it draws does not depend on what others draw."""
     return torch.Generator(device=device).manual_seed(derive(seed, *purpose))
 
 
@@ -33,7 +33,7 @@ def seed_everything(seed: int, *purpose: str | int, cuda: bool = True) -> None:
 
 
 def global_state(*, cuda: bool = True) -> dict[str, Any]:
-    """The global random states, as plain values and tensors that load with ``weights_only=True``."""
+    """Return the global random states, as plain values and tensors that load with ``weights_only=True``."""
     cuda_in_use: bool = cuda and torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
     name, keys, position, has_gauss, cached = np.random.get_state()  # noqa: NPY002
     return {
@@ -57,7 +57,7 @@ def set_global_state(state: dict[str, Any]) -> None:
 
 @contextmanager
 def isolated(*, cuda: bool = True) -> Iterator[None]:
-    """Whatever happens to the global random states (``cuda``: of GPUs too) inside is undone after."""
+    """Undo after a ``with`` whatever happened in it to the global random states (``cuda``: of GPUs too)."""
     state = global_state(cuda=cuda)
     try:
         yield

@@ -52,7 +52,7 @@ class Task:
             raise UserError(f"task '{self.name}': reference_loss={self.reference_loss} must be a finite number > 0.")
 
     def new_metrics(self) -> "MetricCollection | None":
-        """Fresh metrics for one evaluation; a single metric or a dict of them becomes a collection."""
+        """Return fresh metrics for one evaluation; a single metric or a dict of them becomes a collection."""
         if self.metrics is None:
             return None
         from torchmetrics import MetricCollection
@@ -61,7 +61,7 @@ class Task:
         return made if isinstance(made, MetricCollection) else MetricCollection(made)
 
     def loss_on(self, prediction: Nested, target: Nested, rows: Tensor | None = None) -> Tensor:
-        """The unweighted loss over ``rows`` (indices of the labelled samples; None: all of them).
+        """Return the unweighted loss over ``rows`` (indices of the labelled samples; None: all of them).
 
         Raises:
             UserError: if the task's loss returns anything but a scalar tensor.
@@ -79,5 +79,5 @@ class Task:
 
 
 def select_rows(value: Nested, rows: Tensor) -> Nested:
-    """The given rows of every tensor in ``value``; the indices follow each tensor to its device."""
+    """Return the given rows of every tensor in ``value``; the indices follow each tensor to its device."""
     return map_tensors(lambda tensor: tensor[rows.to(tensor.device, non_blocking=True)], value)

@@ -52,7 +52,7 @@ def confirm(
     again; interrupted, the same call goes on.
 
     Args:
-        name: Of a finished search.
+        name: The name of a finished search.
         seeds: How many for each tuning; default: 1 where tunings were repeated, else 3.
         address, storage, tracking_uri, problem: As for :func:`tune_mtl.resume`.
 

@@ -48,9 +48,9 @@ def saved_settings(
     if (folder / names.SETTINGS_FILE).exists():
         saved = read_json(folder / names.SETTINGS_FILE)
     else:
-        _, of, parent = find_search(name, tracking_uri)
+        _, store, parent = find_search(name, tracking_uri)
         with tempfile.TemporaryDirectory() as scratch:
-            saved = read_json(Path(of.download_artifacts(parent.info.run_id, names.SETTINGS_FILE, scratch)))
+            saved = read_json(Path(store.download_artifacts(parent.info.run_id, names.SETTINGS_FILE, scratch)))
         place = storage_folder(saved.get("storage"))
         if storage is None and not _ours(place / name):
             raise UserError(
@@ -71,7 +71,7 @@ def saved_settings(
 
 
 def _ours(folder: Path) -> bool:
-    """Whether ``folder`` holds the search of its name, kept there by this user.
+    """Return whether ``folder`` holds the search of its name, kept there by this user.
 
     Where a search is, its run in MLflow says; who else writes to that store must not choose what is unpickled or
     removed here.
@@ -83,11 +83,11 @@ def _ours(folder: Path) -> bool:
         return False
 
 
-def _own_folder(name: str, of: "StoreClient", parent: "Run") -> Path | None:
-    """The folder of a search: in the home, else where its run says; None if it is neither, or not ours."""
+def _own_folder(name: str, store: "StoreClient", parent: "Run") -> Path | None:
+    """Return the folder of a search: in the home, else where its run says; None if it is neither, or not ours."""
     places = [storage_folder(None)]
     with tempfile.TemporaryDirectory() as scratch, suppress(Exception):  # whatever a foreign artifact may hold
-        settings = read_json(Path(of.download_artifacts(parent.info.run_id, names.SETTINGS_FILE, scratch)))
+        settings = read_json(Path(store.download_artifacts(parent.info.run_id, names.SETTINGS_FILE, scratch)))
         places.append(storage_folder(settings["storage"]))
     return next((place / name for place in places if _ours(place / name)), None)
 
@@ -98,16 +98,19 @@ def remove(name: str, given_uri: str | None = None) -> int:
     Raises:
         UserError: if there is no such search, or it is running.
     """
-    uri, of, parent = find_search(check_name(name), given_uri)
+    uri, store, parent = find_search(check_name(name), given_uri)
     reachable(uri, writing=True)
-    folder = _own_folder(name, of, parent)
+    folder = _own_folder(name, store, parent)
     if folder is not None:
         with alone_in(folder):
             pass
-    runs = [parent, *(run for kind in names.KINDS for run in search_runs(of, [parent.info.experiment_id], name, kind))]
+    runs = [
+        parent,
+        *(run for kind in names.KINDS for run in search_runs(store, [parent.info.experiment_id], name, kind)),
+    ]
     for run in runs:
-        of.delete_run(run.info.run_id)
-    forget_view(of, parent.info.experiment_id, name)
+        store.delete_run(run.info.run_id)
+    forget_view(store, parent.info.experiment_id, name)
     if folder is not None:
         shutil.rmtree(folder, ignore_errors=True)
     shutil.rmtree(report_folder(name), ignore_errors=True)
@@ -123,15 +126,15 @@ def release_unbegun(name: str, folder: Path, uri: str) -> bool:
     waiting = any(path.stat().st_size for path in (folder / "tracking").glob("*/*"))
     if not _ours(folder) or (folder / SNAPSHOT).exists() or waiting:
         return False
-    of = client(uri)
-    parent = all_searches(of).get(name)
+    store = client(uri)
+    parent = all_searches(store).get(name)
     if parent is not None:
         experiment = [parent.info.experiment_id]
-        if parent.info.status == "FINISHED" or any(search_runs(of, experiment, name, kind) for kind in names.KINDS):
+        if parent.info.status == "FINISHED" or any(search_runs(store, experiment, name, kind) for kind in names.KINDS):
             return False
     with alone_in(folder):
         if parent is not None:
-            of.delete_run(parent.info.run_id)
-            forget_view(of, parent.info.experiment_id, name)
+            store.delete_run(parent.info.run_id)
+            forget_view(store, parent.info.experiment_id, name)
         shutil.rmtree(folder, ignore_errors=True)
     return True

@@ -13,7 +13,7 @@ from tune_mtl.training.evaluation import metric_names
 
 
 def problem_facts(plan: Plan) -> dict[str, Any]:
-    """Tasks, which way each metric is better (``min``, ``max``, or None where nobody knows), sizes.
+    """Return the tasks, which way each metric is better (``min``, ``max``, or None where nobody knows), and sizes.
 
     ``homogeneous`` says whether all tasks have the same loss and the same metrics; ``objective_warning`` why
     ``val/loss`` decides although nobody asked for it, or None.

@@ -27,7 +27,7 @@ class Rerun:
 
     @property
     def trial_id(self) -> str:
-        """Says what it is, and is the same whenever it is planned."""
+        """The id of the run, which says what it is and is the same whenever it is planned."""
         return names.rerun_id(self.role, self.config["strategy"], self.config["seed"])
 
 
@@ -106,7 +106,7 @@ def _resolved(plan: Plan, config: Mapping[str, Any]) -> Config:
 
 
 def _updates(plan: Plan, config: Mapping[str, Any]) -> int:
-    """The optimizer steps of a whole run."""
+    """Return the optimizer steps of a whole run."""
     resolved, tasks = _resolved(plan, config), len(plan.problem.tasks)
     per_epoch = mini_batches_per_epoch(plan.problem, resolved)
     return resolved.mini_batches(per_epoch, tasks) * resolved.updates_per_batch(tasks)

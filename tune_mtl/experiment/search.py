@@ -79,7 +79,7 @@ def search(problem: str | Problem, **options: Unpack[SearchOptions]) -> SearchRe
 
 
 def _new_trials(plan: Plan) -> Trials:
-    """All that a new search consists of."""
+    """Return the trials of a new search, with all that they consist of."""
     settings = plan.settings
     searcher = FairSearcher(
         plan.space,
@@ -131,10 +131,10 @@ def resume(
     interrupted. With ``concurrency=1`` the whole search does.
 
     Args:
-        name: Of the search.
-        address: Of another cluster than before.
+        name: The name of the search.
+        address: The address of another cluster than before.
         storage: Where the search's folder is now, if it was moved.
-        tracking_uri: Of the MLflow store, if it was moved or needs a password, which is never kept.
+        tracking_uri: The address of the MLflow store, if it was moved or needs a password, which is never kept.
         problem: The problem itself, where the search was started with one that has no importable name.
 
     Raises:
@@ -159,7 +159,7 @@ def extend(
     confirmed, those of the grown one are confirmed again where they differ.
 
     Args:
-        name: Of the search.
+        name: The name of the search.
         samples: How many trials more.
         address, storage, tracking_uri, problem: As for :func:`resume`.
 
@@ -176,7 +176,7 @@ def extend(
     grown = extended(plan, samples)
     for tag in (names.COMMON_LR, names.WINNER):
         if tag in parent.data.tags:
-            of.delete_tag(parent.info.run_id, tag)
+            store.delete_tag(parent.info.run_id, tag)
     return _go_on(grown, problem, changed=True)
 
 
@@ -264,7 +264,7 @@ def _run(plan: Plan, running: Trials) -> SearchResult:
 
 
 def _report(plan: Plan) -> Report | None:
-    """The page; whatever goes wrong with it, the search is done."""
+    """Write the page; whatever goes wrong with it, the search is done."""
     try:
         return write_report(plan.settings.name, tracking_uri=plan.tracking_uri)
     except Exception:

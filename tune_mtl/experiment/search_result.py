@@ -19,7 +19,7 @@ class SearchResult:
     """How a search ended.
 
     Attributes:
-        name: Of the search.
+        name: The name of the search.
         best: The best trial of the best strategy, or None if none ended well.
         best_by_strategy: The same for each strategy that has one.
         counts: Trials by outcome.
@@ -41,7 +41,7 @@ class SearchResult:
     report: Report | None = None
 
     def trials(self) -> "pd.DataFrame":
-        """One row per trial."""
+        """Return one row per trial."""
         return trials(self.name, tracking_uri=self.tracking_uri)
 
     @property

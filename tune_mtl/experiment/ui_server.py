@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tune_mtl.tracking.store import Run, StoreClient
 
 NEWEST = 5
-"""So many searches are announced if none is named."""
+"""The number of searches that are announced if none is named."""
 _START_SECONDS = 180
 _END_SECONDS = 10
 _SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
@@ -58,10 +58,10 @@ def serve(
     if not served:
         _check_port(host, port)
     reachable(uri, writing=True)
-    of = client(uri)
-    found, left = _searches(of, search, given_uri)
+    store = client(uri)
+    found, left = _searches(store, search, given_uri)
     if served:
-        _announce(without_secrets(uri).rstrip("/"), _pages(of, found), left, browse=browse)
+        _announce(without_secrets(uri).rstrip("/"), _pages(store, found), left, browse=browse)
         return 0
     address, log = f"http://{host}:{port}", home() / f"ui-{port}.log"
     console().print(f"MLflow starts on {address}, which takes some seconds (log: {log}) ...", soft_wrap=True)
@@ -69,8 +69,8 @@ def serve(
         server = _start(host, port, uri, log)
         try:
             if _wait_ready(server, host, port, stopped):
-                found, left = _searches(of, search, given_uri)  # trials may have ended since
-                _announce(address, _pages(of, found), left, browse=browse)
+                found, left = _searches(store, search, given_uri)  # trials may have ended since
+                _announce(address, _pages(store, found), left, browse=browse)
                 console().print("Ctrl-C ends it.")
             elif not stopped.is_set():
                 raise UserError(f"MLflow does not answer on {address}: {_last_line(log)} The log is {log}.")
@@ -171,16 +171,16 @@ def _check_port(host: str, port: int) -> None:
             ) from None
 
 
-def _searches(of: "StoreClient", search: str | None, given_uri: str | None) -> tuple[dict[str, "Run"], int]:
+def _searches(store: "StoreClient", search: str | None, given_uri: str | None) -> tuple[dict[str, "Run"], int]:
     """Return the searches to announce, by name, and how many others there are."""
     if search is not None:
         return {search: find_search(search, given_uri)[2]}, 0
-    found = all_searches(of)
+    found = all_searches(store)
     return dict(list(found.items())[:NEWEST]), max(0, len(found) - NEWEST)
 
 
-def _pages(of: "StoreClient", found: Mapping[str, "Run"]) -> list[Pages]:
-    return [prepare_pages(of, name, parent) for name, parent in found.items()]
+def _pages(store: "StoreClient", found: Mapping[str, "Run"]) -> list[Pages]:
+    return [prepare_pages(store, name, parent) for name, parent in found.items()]
 
 
 def _announce(address: str, pages: list[Pages], left: int, *, browse: bool) -> None:

@@ -22,19 +22,19 @@ def learn_from(earlier: str, plan: Plan, searcher: FairSearcher) -> int:
     Raises:
         UserError: if there is no such search, it is of another problem, or none of its trials can be used.
     """
-    _, of, parent = find_search(check_name(earlier), plan.settings.tracking_uri)
+    _, store, parent = find_search(check_name(earlier), plan.settings.tracking_uri)
     problem = parent.data.tags.get(names.PROBLEM, "")
     if problem != plan.settings.problem:
         raise UserError(f"--warm-start {earlier} is a search on '{problem}', not on '{plan.settings.problem}'.")
     metric, taken, ended = names.best_metric(plan.objective.metric), 0, 0
-    for run in search_runs(of, [parent.info.experiment_id], earlier, "trial"):
+    for run in search_runs(store, [parent.info.experiment_id], earlier, "trial"):
         outcome, metrics = run.data.tags.get(names.OUTCOME), run.data.metrics
         if not is_ranked(outcome) and outcome != Outcome.DIVERGED:
             continue
         ended += 1
         reached = metrics.get(plan.budget.counts, 0.0)
         if plan.budget.counts == "epoch" and plan.objective.metric in metrics:
-            reached = max(point.step for point in of.get_metric_history(run.info.run_id, plan.objective.metric))
+            reached = max(point.step for point in store.get_metric_history(run.info.run_id, plan.objective.metric))
         taken += searcher.learn(
             json.loads(run.data.tags[names.CONFIG]),
             value=None if outcome == Outcome.DIVERGED else metrics.get(metric),

@@ -96,7 +96,7 @@ def check_archive(model: nn.Module, archive: Archive, path: Path, what: str = "t
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Silence what torch's exporters say of their own inner life."""
+    """Silence what torch's exporters say of their own inner workings."""
     loggers = [logging.getLogger(name) for name in ("torch", "torch.onnx", "torch.export", "onnxscript", "onnx_ir")]
     levels = [logger.level for logger in loggers]
     for logger in loggers:

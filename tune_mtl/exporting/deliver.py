@@ -119,8 +119,8 @@ def deliver(
         order: Checked.
         network: Trained, in evaluation mode, on the CPU.
         inputs: Some samples, as the network takes them.
-        run_id: Of the trial in MLflow.
-        tracking_uri: Of the store that has it.
+        run_id: The id of the trial's run in MLflow.
+        tracking_uri: The address of the store that has it.
         told: What a torch archive says of its origin: JSON.
 
     Raises:
@@ -180,12 +180,12 @@ def _in_run(order: Order, network: "MultiTaskModel", archive: "Archive", run_id:
     from tune_mtl.exporting.mlflow_folder import write_folder
     from tune_mtl.exporting.run_model import check_folder, check_run_model, log_model, model_of
 
-    of = client(uri)
-    there = model_of(of, run_id)
+    store = client(uri)
+    there = model_of(store, run_id)
     if there is not None:
         off = check_run_model(uri, there, network, archive)
     else:
-        off = log_model(of, uri, run_id, network, archive)
+        off = log_model(store, uri, run_id, network, archive)
     if order.out is not None:
         _put(
             order.out,

@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from mlflow.entities import LoggedModel, Run
 
 MODEL = "model"
-"""Its name in the run: ``runs:/RUN_ID/model``."""
+"""The name of the model in its run: ``runs:/RUN_ID/model``."""
 
 
-def model_of(of: "MlflowClient", run_id: str) -> "LoggedModel | None":
+def model_of(store: "MlflowClient", run_id: str) -> "LoggedModel | None":
     """Return the run's model if it is there and whole."""
-    return next((model for model in _models(of, of.get_run(run_id)) if str(model.status) == "READY"), None)
+    return next((model for model in _models(store, store.get_run(run_id)) if str(model.status) == "READY"), None)
 
 
-def log_model(of: "MlflowClient", uri: str, run_id: str, network: nn.Module, archive: Archive) -> float:
+def log_model(store: "MlflowClient", uri: str, run_id: str, network: nn.Module, archive: Archive) -> float:
     """Put the network into the run as its model, load it back, and return how far its predictions are off.
 
     What a kill left of an earlier try is removed first; a model that does not predict what the network does is not
@@ -36,23 +36,23 @@ def log_model(of: "MlflowClient", uri: str, run_id: str, network: nn.Module, arc
     from mlflow.entities import LoggedModelOutput
     from mlflow.models import Model
 
-    run = of.get_run(run_id)
-    for left in _models(of, run):
-        of.delete_logged_model(left.model_id)
-    made = of.create_logged_model(run.info.experiment_id, MODEL, source_run_id=run_id, params=dict(run.data.params))
+    run = store.get_run(run_id)
+    for left in _models(store, run):
+        store.delete_logged_model(left.model_id)
+    made = store.create_logged_model(run.info.experiment_id, MODEL, source_run_id=run_id, params=dict(run.data.params))
     try:
-        of.log_outputs(run_id, [LoggedModelOutput(made.model_id, step=0)])
+        store.log_outputs(run_id, [LoggedModelOutput(made.model_id, step=0)])
         entry = Model(
             artifact_path=made.artifact_location, run_id=run_id, model_uuid=made.model_id, model_id=made.model_id
         )
         with tempfile.TemporaryDirectory(prefix="tune-mtl-") as scratch:
             write_folder(Path(scratch) / MODEL, network, archive, entry)
-            of.log_model_artifacts(made.model_id, str(Path(scratch) / MODEL))
+            store.log_model_artifacts(made.model_id, str(Path(scratch) / MODEL))
         off = check_run_model(uri, made, network, archive)
     except BaseException:
-        of.delete_logged_model(made.model_id)
+        store.delete_logged_model(made.model_id)
         raise
-    of.finalize_logged_model(made.model_id, "READY")
+    store.finalize_logged_model(made.model_id, "READY")
     return off
 
 
@@ -77,7 +77,7 @@ def check_folder(folder: Path, network: nn.Module, archive: Archive) -> float:
     return check_predictions(network, partial(predicted, loaded), archive.checked, "the MLflow model")
 
 
-def register(of: "MlflowClient", uri: str, run_id: str, name: str) -> str:
+def register(store: "MlflowClient", uri: str, run_id: str, name: str) -> str:
     """Make the run's model the newest version of the registered model ``name``; returns the version's number.
 
     Raises:
@@ -85,14 +85,14 @@ def register(of: "MlflowClient", uri: str, run_id: str, name: str) -> str:
     """
     from mlflow.exceptions import MlflowException
 
-    model = model_of(of, run_id)
+    model = model_of(store, run_id)
     assert model is not None
     # without a server, MLflow looks up models:/... in the process's own store, which need not be this one
     source = f"models:/{model.model_id}" if uri.startswith("http") else model.artifact_location
     try:
         with _known_already():
-            of.create_registered_model(name)
-        version = of.create_model_version(name, source, run_id=run_id, model_id=model.model_id)
+            store.create_registered_model(name)
+        version = store.create_model_version(name, source, run_id=run_id, model_id=model.model_id)
     except MlflowException as error:
         raise UserError(f"--register {name!r} was refused by MLflow: {str(error).splitlines()[0]}") from None
     return str(version.version)
@@ -110,12 +110,12 @@ def _known_already() -> Iterator[None]:
             raise
 
 
-def _models(of: "MlflowClient", run: "Run") -> "list[LoggedModel]":
+def _models(store: "MlflowClient", run: "Run") -> "list[LoggedModel]":
     """Return the models that the run has under our name, those too that were never finished."""
     found: list[LoggedModel] = []
     token = None
     while True:
-        page = of.search_logged_models(
+        page = store.search_logged_models(
             [run.info.experiment_id], filter_string=f"source_run_id = '{run.info.run_id}'", page_token=token
         )
         found += [model for model in page if model.name == MODEL]

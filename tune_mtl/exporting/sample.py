@@ -11,7 +11,7 @@ from tune_mtl.core.problem import Problem
 from tune_mtl.core.seeds import generator, isolated
 
 CHECKED_ROWS = 7
-"""On so many samples an export is checked, besides on the first one alone."""
+"""The number of samples on which an export is checked, besides the first one alone."""
 
 INPUTS = "inputs"
 

@@ -13,7 +13,7 @@ _FEATURES = 512
 
 
 def celeba_net(tasks: Sequence[str], channels: int = 64) -> MultiTaskModel:
-    """Seven convolutions, global average pooling, two fully connected layers; one logit per task.
+    """Return seven convolutions, global average pooling, two fully connected layers; one logit per task.
 
     Input ``[B, 3, H, W]`` (64x64 in the paper); each head gives ``[B]``. BatchNorm uses batch statistics always, as in
     the paper, so batches of one sample cannot be evaluated. ``channels``: of the first layer; the others keep their

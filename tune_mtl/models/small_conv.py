@@ -7,7 +7,7 @@ from tune_mtl.models.blocks import conv_bn_relu
 
 
 def small_conv_net(height: int, width: int, classes: int, segments: int, channels: int = 32) -> MultiTaskModel:
-    """Three convolutions at half resolution, heads for two digits, their sum and a pixel map.
+    """Return three convolutions at half resolution, with heads for two digits, their sum and a pixel map.
 
     Input ``[B, 1, height, width]`` (both even); ``left`` and ``right`` give ``[B, classes]`` logits, ``sum`` ``[B]``,
     ``segment`` ``[B, segments, height, width]`` logits. About 14,000 shared weights with 32 channels.

@@ -30,7 +30,7 @@ class UNetTrunk(nn.Module):
         self.up = nn.ModuleList(_twice(*(scaled(width, channels) for width in triple)) for triple in _UP)
 
     def forward(self, images: Tensor) -> Tensor:
-        """The last feature map, at full resolution."""
+        """Return the last feature map, at full resolution."""
         levels: list[Tensor] = []
         features = images
         for level, block in enumerate(self.down):
@@ -43,7 +43,7 @@ class UNetTrunk(nn.Module):
 
 
 def unet(outputs: Mapping[str, int], channels: int = 64) -> MultiTaskModel:
-    """The U-Net with a head of so many maps for each task. BatchNorm uses batch statistics always.
+    """Return the U-Net with a head of so many maps for each task. BatchNorm uses batch statistics always.
 
     ``channels``: of the first layer (64 in the paper); the others keep their proportion to it.
     """

@@ -51,7 +51,7 @@ class Facts:
 
 
 def packages() -> list[str]:
-    """Whose versions must agree: ours, and what we need for other things than development."""
+    """Return the packages whose versions must agree: ours, and what we need for other things than development."""
     needed = [PACKAGE]
     for requirement in importlib.metadata.requires(PACKAGE) or []:
         found = re.match(r"[A-Za-z0-9._-]+", requirement)
@@ -61,7 +61,7 @@ def packages() -> list[str]:
 
 
 def versions(where: str, facts: Facts, driver: Facts) -> list[Check]:
-    """Python, packages and our own code against the driver's."""
+    """Compare Python, packages and our own code with the driver's."""
     found = []
     if facts.python != driver.python:
         series = [python.rpartition(".")[0] for python in (facts.python, driver.python)]
@@ -85,7 +85,7 @@ def versions(where: str, facts: Facts, driver: Facts) -> list[Check]:
 
 
 def storage(where: str, facts: Facts, folder: str) -> list[Check]:
-    """Whether the storage is the driver's and can be written."""
+    """Check whether the storage is the driver's and can be written."""
     if facts.storage is None:
         return [Check("ok", where, f"storage {folder} is the driver's, and can be written")]
     failed, why = facts.storage
@@ -104,13 +104,13 @@ def storage(where: str, facts: Facts, folder: str) -> list[Check]:
 def disk(
     where: str, what: str, found: tuple[int, int] | None, way_out: str, *, least: int, rays: bool = False
 ) -> list[Check]:
-    """Whether there is room; ``least`` bytes must be free.
+    """Check whether there is room; ``least`` bytes must be free.
 
     Args:
         where: The node.
         what: Is on that disk.
         found: Bytes free and in all; None: nobody could tell.
-        way_out: If there is too little.
+        way_out: What to do if there is too little.
         least: Bytes.
         rays: Ray itself writes there, and stops when the disk is nearly full.
     """
@@ -126,7 +126,7 @@ def disk(
 
 
 def gpus(where: str, facts: Facts, offered: float) -> list[Check]:
-    """GPUs that torch sees against those that Ray offers."""
+    """Compare the GPUs that torch sees with those that Ray offers."""
     if not offered:
         return [Check("ok", where, "GPUs: Ray offers none")]
     if facts.gpus is None:
@@ -141,5 +141,5 @@ def gpus(where: str, facts: Facts, offered: float) -> list[Check]:
 
 
 def size(count: int) -> str:
-    """Bytes for people."""
+    """Return a number of bytes in the unit that a person would choose."""
     return f"{count / 2**30:.1f} GiB" if count >= 2**30 else f"{count / _MIB:.0f} MiB"

@@ -24,10 +24,10 @@ def examine(
     tracking_uri: str | None = None,
     data: str | None = None,
 ) -> list[Check]:
-    """Everything that `tune-mtl doctor` looks at, on a cluster or on a local Ray of our own; leaves nothing behind.
+    """Make all checks of `tune-mtl doctor`, on a cluster or on a local Ray of our own; they leave nothing behind.
 
     Args:
-        address: Of a Ray cluster; default: a local one.
+        address: The address of a Ray cluster; default: a local one.
         storage: The folder that all nodes share; default: ``ray`` in the home.
         tracking_uri: The MLflow store; default: ``MLFLOW_TRACKING_URI``, else ``mlflow.db`` in the home.
         data: The folder of prepared sets; default: ``TUNE_MTL_DATA``, else ``data`` here.
@@ -90,7 +90,7 @@ def _amounts(resources: Mapping[str, float]) -> str:
 
 
 def _no_ray(error: UserError) -> Check:
-    """Why there is no Ray, from the error and what it came of."""
+    """Return why there is no Ray, from the error and what it came of."""
     reasons: list[str] = []
     cause: BaseException | None = error
     while cause is not None:

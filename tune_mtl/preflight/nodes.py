@@ -46,7 +46,7 @@ class Case:
 
     @property
     def files(self) -> list[tuple[str, int | None, str | None]]:
-        """Of all sets: path, bytes, SHA-256. The manifest is the driver's, to the byte."""
+        """The files of all sets: path, bytes, SHA-256. The manifest is the driver's, to the byte."""
         files: list[tuple[str, int | None, str | None]] = []
         for found in self.sets:
             manifest = found.folder / MANIFEST
@@ -61,13 +61,13 @@ class Case:
 
     @property
     def seconds(self) -> float:
-        """How long a node may take."""
+        """The seconds that a node may take."""
         arrays = [path for found in self.sets for path in found.folder.glob("*.npy")] if self.thorough else []
         return _ANSWER_SECONDS + sum(path.stat().st_size for path in arrays) / _CHECKSUM_BYTES_PER_SECOND
 
 
 def check_driver(case: Case) -> list[Check]:
-    """What can be looked at without Ray."""
+    """Check what can be looked at without Ray."""
     with _token(case.storage) as left:
         facts = Facts(**probe.look([], str(case.storage), None, DRIVER, case.files, False))
         return [left.check, *_disk_checks(DRIVER, facts, case), *_data_checks(DRIVER, facts, case)]
@@ -108,7 +108,7 @@ class _Left:
     check: Check
 
     def seen(self, node: str, facts: Facts) -> Facts:
-        """``facts``, corrected if what the node says it has written is not found from here."""
+        """Return ``facts``, corrected if what the node says it has written is not found from here."""
         if facts.storage is not None:
             return facts
         try:
@@ -120,7 +120,7 @@ class _Left:
 
 @contextmanager
 def _token(storage: Path) -> Iterator[_Left]:
-    """A folder in the storage with the driver's token in it; gone afterwards, with folders made for it."""
+    """Make a folder in the storage with the driver's token in it; it is gone afterwards, with folders made for it."""
     folder, token = storage / f".tune-mtl-doctor-{secrets.token_hex(4)}", secrets.token_hex(16)
     made = [path for path in (storage, *storage.parents) if not path.exists()]
     try:
@@ -142,7 +142,7 @@ def _token(storage: Path) -> Iterator[_Left]:
 
 
 def _ask(nodes: Mapping[str, Any], case: Case, left: _Left) -> dict[str, Facts | Check]:
-    """The facts of every node, or the failure to get them."""
+    """Return the facts of every node, or the failure to get them."""
     ray.cloudpickle.register_pickle_by_value(probe)  # type: ignore[no-untyped-call]
     try:
         task = ray.remote(num_cpus=0, max_retries=0)(probe.look)
@@ -169,7 +169,7 @@ def _ask(nodes: Mapping[str, Any], case: Case, left: _Left) -> dict[str, Facts |
 
 
 def _disk_checks(where: str, facts: Facts, case: Case) -> list[Check]:
-    """Free disk in the storage, and where Ray writes on that node."""
+    """Check the free disk in the storage, and where Ray writes on that node."""
     way_out = "free some, or give another --storage"
     checks = verdicts.disk(where, f"storage {case.storage}", facts.storage_disk, way_out, least=case.least_disk)
     if where != DRIVER:
@@ -180,7 +180,7 @@ def _disk_checks(where: str, facts: Facts, case: Case) -> list[Check]:
 
 
 def _data_checks(where: str, facts: Facts, case: Case) -> list[Check]:
-    """Prepared data, as found there."""
+    """Check prepared data, as found on that node."""
     way_out = "prepare it again" if where == DRIVER else "prepare it again, or share or copy the driver's folder there"
     if facts.data:
         return [Check("failure", where, f"data: {wrong}", way_out) for wrong in facts.data]
@@ -189,12 +189,12 @@ def _data_checks(where: str, facts: Facts, case: Case) -> list[Check]:
 
 
 def alive() -> list[dict[str, Any]]:
-    """The nodes of the Ray that runs, as Ray describes them."""
+    """Return the nodes of the Ray that runs, as Ray describes them."""
     return [node for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]
 
 
 def _names(nodes: Mapping[str, Any]) -> dict[str, str]:
-    """How nodes are called: as `ray start --node-name` says and by address, and by id where that is not enough."""
+    """Return how nodes are called: as `ray start --node-name` says, by address, and by id where that is not enough."""
     names = {}
     for node, about in nodes.items():
         name, address = about.get("NodeName") or "", about["NodeManagerAddress"]

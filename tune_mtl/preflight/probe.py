@@ -39,14 +39,14 @@ def look(
     files: Sequence[tuple[str, int | None, str | None]],
     gpus: bool,
 ) -> dict[str, Any]:
-    """All facts of the node that runs this.
+    """Return all facts of the node that runs this.
 
     Args:
         packages: Whose versions.
         storage: The folder that holds ``token``'s file; its disk is looked at in any case.
         token: What the driver has written there; None to leave the storage alone.
-        name: Of the file that this node writes beside it.
-        files: Of prepared data: path, bytes and SHA-256; None where that is not to be compared.
+        name: The name of the file that this node writes beside it.
+        files: The files of prepared data: path, bytes and SHA-256; None where that is not to be compared.
         gpus: Whether to ask torch for GPUs, which takes seconds.
     """
     temp = _ray_temp()
@@ -64,7 +64,7 @@ def look(
 
 
 def version(package: str) -> str | None:
-    """As installed; None if it is not."""
+    """Return the version that is installed; None if the package is not."""
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
@@ -72,7 +72,7 @@ def version(package: str) -> str | None:
 
 
 def code() -> str | None:
-    """A digest of our own source, which tells two states of one version apart; None if a package is not there."""
+    """Return a digest of our own source, which tells states of one version apart; None if a package is not there."""
     found = hashlib.sha256()
     for package in OURS:
         spec = importlib.util.find_spec(package)
@@ -104,7 +104,7 @@ def exchange(storage: str, token: str, name: str) -> tuple[str, str] | None:
 
 
 def write(path: Path, content: bytes) -> None:
-    """A file, on the disk when this returns."""
+    """Write a file, which is on the disk when this returns."""
     with path.open("wb") as file:
         file.write(content)
         file.flush()
@@ -112,7 +112,7 @@ def write(path: Path, content: bytes) -> None:
 
 
 def disk(folder: str) -> tuple[int, int] | None:
-    """Bytes free for us and in all, where ``folder`` is or will be; None if nobody can tell."""
+    """Return the bytes free for us and in all where ``folder`` is or will be; None if nobody can tell."""
     path = Path(folder)
     while not path.exists() and path != path.parent:
         path = path.parent
@@ -124,7 +124,7 @@ def disk(folder: str) -> tuple[int, int] | None:
 
 
 def data_problems(files: Sequence[tuple[str, int | None, str | None]]) -> list[str]:
-    """What is wrong with files of prepared data, a sentence each."""
+    """Return what is wrong with files of prepared data, a sentence each."""
     wrong = []
     for name, size, sha256 in files:
         path = Path(name)
@@ -145,7 +145,7 @@ def data_problems(files: Sequence[tuple[str, int | None, str | None]]) -> list[s
 
 
 def find_gpus() -> dict[str, Any]:
-    """torch's GPUs as ``[name, bytes free, bytes in all]``; in a process of its own, so that it holds no memory."""
+    """Return torch's GPUs as ``[name, bytes free, bytes in all]``; another process asks, since asking takes memory."""
     try:
         done = subprocess.run(
             [sys.executable, "-c", _LIST_GPUS], capture_output=True, text=True, timeout=_GPU_SECONDS, check=False
@@ -158,7 +158,7 @@ def find_gpus() -> dict[str, Any]:
 
 
 def reason(error: BaseException) -> str:
-    """An error in a few words, on one line."""
+    """Return an error in a few words, on one line."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror
     return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"

@@ -24,7 +24,7 @@ class Needs:
         folder: Where searches have their folders.
         store: The address of the tracking store.
         prepared: The prepared data that its problem reads.
-        cpus, gpus: Of one trial.
+        cpus, gpus: What one trial takes.
         address, storage, tracking_uri: What the user gave, for the command that repeats the checks.
     """
 
@@ -42,7 +42,7 @@ _SQLITE = "sqlite:///"
 
 
 def check_tracking(uri: str) -> Check:
-    """Whether the store answers a question, from here: no other node talks to it. Makes nothing."""
+    """Check whether the store answers a question from here: no other node talks to it. It makes nothing."""
     shown = f"tracking store {public(uri)}"
     if uri.startswith(_SQLITE) and not Path(uri.removeprefix(_SQLITE)).exists():
         return _to_be_made(shown, Path(uri.removeprefix(_SQLITE)).parent)
@@ -67,7 +67,7 @@ def check_tracking(uri: str) -> Check:
 
 
 def find_data(given: str | None) -> tuple[list[PreparedSet], list[Check]]:
-    """The prepared sets in a folder (or the one that it is), and what is odd about it.
+    """Return the prepared sets in a folder (or the one that it is), and what is odd about it.
 
     Nothing there is a failure only if the folder was asked for, by the argument or ``TUNE_MTL_DATA``.
     """
@@ -92,7 +92,7 @@ def find_data(given: str | None) -> tuple[list[PreparedSet], list[Check]]:
 
 
 def sizes(prepared: PreparedSet) -> list[Check]:
-    """Whether all files of a set are there, of the size and kind that its manifest says; reads next to nothing."""
+    """Check whether all files of a set have the size and kind that its manifest says; it reads next to nothing."""
     try:
         for split in prepared.manifest.splits:
             prepared.arrays(split)
@@ -102,7 +102,7 @@ def sizes(prepared: PreparedSet) -> list[Check]:
 
 
 def public(uri: str) -> str:
-    """An address without what may be a password, even one that should have been quoted."""
+    """Return an address without what may be a password, even one that should have been quoted."""
     scheme, mark, rest = uri.partition("://")
     if "@" in rest and not rest.startswith("/"):
         rest = f"{HIDDEN}@{rest.rpartition('@')[2]}"
@@ -118,7 +118,7 @@ def _to_be_made(shown: str, folder: Path) -> Check:
 
 
 def _ask(uri: str) -> None:
-    """One question to the store, for so long."""
+    """Ask the store one question, and wait for the answer within the time limit."""
     raised: list[BaseException] = []
 
     def ask() -> None:

@@ -68,7 +68,7 @@ def _list(folder: Path, release: str, name: str) -> Path:
 
 
 def read_attributes(path: Path) -> tuple[list[str], dict[str, tuple[int, ...]]]:
-    """Names, and by file the values: from the released text or its common csv form.
+    """Return the attributes' names, and their values by file, from the released text or its common csv form.
 
     Raises:
         UserError: naming the first line that cannot be.
@@ -104,7 +104,7 @@ def read_attributes(path: Path) -> tuple[list[str], dict[str, tuple[int, ...]]]:
 
 
 def read_partition(path: Path) -> dict[str, int]:
-    """By file 0 (train), 1 (val) or 2 (test).
+    """Return the split of every file: 0 (train), 1 (val) or 2 (test).
 
     Raises:
         UserError: naming the first line that cannot be.

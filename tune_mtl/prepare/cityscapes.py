@@ -36,7 +36,7 @@ class Frame:
 
 
 def category_of_id() -> Array:
-    """For each label id: its category from 1, 0 for none."""
+    """Return the category of each label id: from 1, or 0 for none."""
     table = np.zeros(256, dtype=np.uint8)
     for number, ids in enumerate(CATEGORIES.values(), start=1):
         table[list(ids)] = number

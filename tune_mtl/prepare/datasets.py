@@ -18,7 +18,7 @@ _HALVINGS = {"celeba": 8, "cityscapes": 16, "nyuv2": 16}
 
 
 def open_source(dataset: str, folder: Path, size: str | None, normals: Path | None) -> "Source":
-    """The data set in ``folder``, found and listed.
+    """Return the data set in ``folder``, found and listed.
 
     Raises:
         UserError: for an unknown data set, and for whatever is missing in the folder.

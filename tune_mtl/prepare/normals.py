@@ -10,9 +10,9 @@ from tune_mtl.prepare.images import decode_vectors, unit
 from tune_mtl.prepare.source import Array, content, is_number, listed
 
 _FOCAL, _CENTRE = (518.8579, 519.4696), (325.5824, 253.7362)
-"""Of the camera, for 640x480 pixels: where normals are computed from depth."""
+"""The focal lengths and the centre of the camera, for 640x480 pixels: where normals are computed from depth."""
 _SHORTEST = 0.5
-"""Of a normal that is one: zeros, written as grey 127 or 128, come back as vectors far shorter than 1."""
+"""The least length of what is a normal: zeros, written as grey 127 or 128, come back far shorter than 1."""
 
 
 def normal_files(folder: Path, splits: Mapping[str, Sequence[int]]) -> dict[int, Path]:
@@ -22,7 +22,7 @@ def normal_files(folder: Path, splits: Mapping[str, Sequence[int]]) -> dict[int,
     Numbering from 0 is seen by a ``0000.png``.
 
     Args:
-        folder: Of the PNGs.
+        folder: The folder of the PNGs.
         splits: The official numbers of each split.
 
     Raises:

@@ -29,12 +29,12 @@ _NPY_SPLITS = {"train": "train", "test": "val"}
 
 
 def open_nyuv2(folder: Path, size: tuple[int, int] = SIZE, normals: Path | None = None) -> Source:
-    """The official file where there is one, else the pre-processed ``.npy`` layout.
+    """Return the official file where there is one, else the pre-processed ``.npy`` layout.
 
     Args:
         folder: Holds ``nyu_depth_v2_labeled.mat``, ``splits.mat`` and ``class13Mapping.mat`` (with
             ``classMapping40.mat``), or ``train`` and ``val``.
-        size: Of the prepared images.
+        size: The size of the prepared images.
         normals: A folder of PNGs named by the official number, or with such folders ``train`` and ``test``; default:
             ``normals`` beside the official file, else normals are computed from depth.
 
@@ -77,7 +77,7 @@ class _Scene:
 
     Attributes:
         image: uint8 ``[3, h, w]``.
-        labels: From -1 (unlabelled), ``[h, w]``.
+        labels: The classes from 0, or -1 (unlabelled), ``[h, w]``.
         depth: Metres, 0 is unknown, ``[h, w]``.
         normals: ``[3, h, w]``, zeros are unknown.
         files: Where image, labels, depth and normals come from, in this order.
@@ -289,7 +289,7 @@ def official_splits(folder: Path, count: int) -> dict[str, list[int]]:
 
 
 def class_table(folder: Path) -> Array:
-    """For each official label id (0 is none): its class from 0, or -1.
+    """Return the class of each official label id (0 is none): from 0, or -1.
 
     ``class13Mapping.mat`` maps the 40 common classes, to which ``classMapping40.mat`` brings the 894 official ones.
 
@@ -310,7 +310,7 @@ def class_table(folder: Path) -> Array:
 
 
 def _mapping(path: Path) -> Array:
-    """The one vector of whole numbers in a MATLAB file, also within a struct."""
+    """Return the one vector of whole numbers in a MATLAB file, also within a struct."""
     for name, value in read_mat(path).items():
         if not name.startswith("__"):
             found = _vector(value)

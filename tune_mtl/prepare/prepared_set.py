@@ -22,7 +22,7 @@ from tune_mtl.core.errors import UserError
 
 MANIFEST = "manifest.json"
 VERSION = 2
-"""Of the layout and of what the arrays mean. 2: maps of labels, depth and normals are resized about pixel centres."""
+"""The version of the layout and of what arrays mean. In 2, labels, depth, normals are resized about pixel centres."""
 _BLOCK = 2**24
 
 
@@ -41,14 +41,14 @@ class Manifest:
     """What a prepared set holds and where it comes from.
 
     Attributes:
-        name: Of the data set.
-        version: Of this layout.
+        name: The name of the data set.
+        version: The version of this layout.
         tool: What prepared it.
         splits: Arrays by split and name.
         source: Counts of what was found.
         skipped: Samples left out, each with the reason.
         notes: What else a reader should know.
-        origin: With which options of ``tune-mtl prepare`` it was made, besides ``out``.
+        origin: The options of ``tune-mtl prepare`` with which it was made, besides ``out``.
     """
 
     name: str
@@ -61,14 +61,14 @@ class Manifest:
     origin: Mapping[str, str] = field(default_factory=dict)
 
     def write(self, folder: Path) -> None:
-        """As JSON, whole or not at all."""
+        """Write the manifest as JSON, whole or not at all."""
         partial = folder / f"{MANIFEST}.partial"
         partial.write_text(json.dumps(asdict(self), indent=1))
         partial.replace(folder / MANIFEST)
 
     @classmethod
     def read(cls, folder: Path) -> "Manifest":
-        """From a prepared set's folder.
+        """Read the manifest of a prepared set's folder.
 
         Raises:
             UserError: if there is none, or it is of another version or damaged.
@@ -124,7 +124,7 @@ class PreparedSet:
         self.manifest = Manifest.read(folder)
 
     def arrays(self, split: str) -> dict[str, "np.ndarray[Any, Any]"]:
-        """Memory maps by name.
+        """Return the arrays of a split as memory maps, by name.
 
         Raises:
             UserError: if a file is missing or not as the manifest says, or arrays differ in length.
@@ -168,7 +168,7 @@ class PreparedSet:
         return UserError(f"{self.folder / MANIFEST} is damaged ({how}): prepare the set again.")
 
     def problems(self) -> list[str]:
-        """What is wrong with its files, against their checksums; empty if nothing is."""
+        """Return what is wrong with its files, compared with their checksums; empty if nothing is."""
         wrong = []
         for arrays in self.manifest.splits.values():
             for info in arrays.values():
@@ -181,7 +181,7 @@ class PreparedSet:
 
 
 def checksum(path: Path) -> str:
-    """The SHA-256 of a file."""
+    """Return the SHA-256 of a file."""
     found = hashlib.sha256()
     with path.open("rb") as file:
         while block := file.read(_BLOCK):
@@ -190,12 +190,12 @@ def checksum(path: Path) -> str:
 
 
 def data_folder(given: str | None = None) -> Path:
-    """Where prepared sets are: the given folder, else ``TUNE_MTL_DATA``, else ``data`` here."""
+    """Return where prepared sets are: the given folder, else ``TUNE_MTL_DATA``, else ``data`` here."""
     return Path(given or os.environ.get("TUNE_MTL_DATA", "data")).absolute()
 
 
 def open_prepared(name: str, given: str | None = None) -> PreparedSet:
-    """The prepared set ``name``, in the folder of sets or given itself.
+    """Return the prepared set ``name``, in the folder of sets or given itself.
 
     Raises:
         UserError: if it is not there, with the command that prepares it.
@@ -218,7 +218,7 @@ class MappedData:
     """Some rows of memory-mapped arrays; a batch is one gather per array.
 
     Args:
-        arrays: By name; ``images`` are the inputs, all others targets.
+        arrays: The arrays by name; ``images`` are the inputs, all others targets.
         rows: Which of them, in order (None: all).
         fingerprint: Tells these data from others.
     """
@@ -239,7 +239,7 @@ class MappedData:
         return len(self.rows)
 
     def batch(self, indices: Tensor) -> Batch:
-        """The samples at ``indices``, as stored; the problem's ``to_device`` makes them what networks take."""
+        """Return the samples at ``indices``, as stored; the problem's ``to_device`` makes them what networks take."""
         chosen = self.rows[indices.numpy()]
         gathered = {name: torch.from_numpy(array[chosen]) for name, array in self.arrays.items()}
         return Batch(gathered.pop("images"), gathered)

@@ -22,14 +22,14 @@ class Source:
     """A data set, found and listed but not yet read.
 
     Attributes:
-        name: Of the prepared set.
+        name: The name of the prepared set.
         splits: The samples of each split, in the order they will have.
         arrays: What each sample becomes: shape and dtype by name.
         read: Reads one sample; called from several threads.
         counts: What was found, for the manifest.
         notes: What a reader should know, for the manifest.
         warnings: What the user should know now.
-        origin: With which options of ``tune-mtl prepare`` it was opened, for the command that renews the set.
+        origin: The options of ``tune-mtl prepare`` with which it was opened, for the command that renews the set.
     """
 
     name: str
@@ -67,8 +67,8 @@ def listed(folder: Path, ending: str = "") -> list[Path]:
     Unlike a glob, it does not pass over a folder that may not be read.
 
     Args:
-        folder: Which one.
-        ending: Of the names that are wanted, in small or capital letters.
+        folder: The folder to look in.
+        ending: The ending of the names that are wanted, in small or capital letters.
 
     Raises:
         UserError: if the folder cannot be read.
@@ -113,7 +113,7 @@ def check_same_size(shapes: Mapping[str, tuple[int, ...]]) -> None:
 
 
 def parse_size(text: str | None, default: tuple[int, int], multiple: int = 1) -> tuple[int, int]:
-    """``HxW`` as two numbers.
+    """Return ``HxW`` as two numbers.
 
     Raises:
         UserError: for anything else, or sides that are not multiples of ``multiple``.

@@ -230,7 +230,7 @@ def _chunks(source: Source) -> Iterator[_Chunk]:
 
 
 def _fingerprint(source: Source) -> str:
-    """Tells one list of samples from another."""
+    """Return what tells one list of samples from another."""
     found = sha256()
     for split, items in source.splits.items():
         found.update(split.encode())

@@ -22,12 +22,12 @@ class BinaryError(BinaryAccuracy):
     higher_is_better = False
 
     def compute(self) -> Tensor:
-        """1 - accuracy."""
+        """Return the error, which is 1 - accuracy."""
         return 1.0 - super().compute()
 
 
 def attribute_metrics() -> MetricCollection:
-    """Error and F1 at a probability of one half."""
+    """Return error and F1 at a probability of one half."""
     return MetricCollection(
         {"error": BinaryError(validate_args=False), "f1": BinaryF1Score(validate_args=False)}, compute_groups=False
     )
@@ -53,11 +53,11 @@ class CelebA(PreparedProblem):
         self.tasks = [Task(name, F.binary_cross_entropy_with_logits, attribute_metrics) for name in self.attributes]
 
     def model(self, channels: int = 64) -> MultiTaskModel:  # type: ignore[override]
-        """The paper's convolutional network; ``channels`` scales its width."""
+        """Return the paper's convolutional network; ``channels`` scales its width."""
         return celeba_net(self.attributes, channels)
 
     def to_device(self, batch: Batch, generator: torch.Generator) -> Batch:  # noqa: ARG002
-        """Bytes to [0, 1], bits to 0.0 or 1.0."""
+        """Turn bytes into [0, 1], and bits into 0.0 or 1.0."""
         images, packed = batch.inputs, batch.targets["attributes"]
         assert isinstance(images, Tensor)
         assert isinstance(packed, Tensor)

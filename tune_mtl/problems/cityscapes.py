@@ -17,7 +17,7 @@ from tune_mtl.problems.prepared import PreparedProblem, Protocol
 
 
 def category_metrics() -> MetricCollection:
-    """IoU per image, over the images that contain the category."""
+    """Return the IoU per image, over the images that contain the category."""
     return MetricCollection({"iou": PerImageIoU(1)})
 
 
@@ -40,11 +40,11 @@ class Cityscapes(PreparedProblem):
         self.tasks = [Task(name, F.binary_cross_entropy_with_logits, category_metrics) for name in self.categories]
 
     def model(self, channels: int = 64) -> MultiTaskModel:  # type: ignore[override]
-        """The U-Net with a map per category; ``channels`` scales its width."""
+        """Return the U-Net with a map per category; ``channels`` scales its width."""
         return unet(dict.fromkeys(self.categories, 1), channels)
 
     def to_device(self, batch: Batch, generator: torch.Generator) -> Batch:  # noqa: ARG002
-        """Bytes to [0, 1], the category map to one map ``[B, 1, H, W]`` per category."""
+        """Turn bytes into [0, 1], and the category map into one map ``[B, 1, H, W]`` per category."""
         images, found = batch.inputs, batch.targets["categories"]
         assert isinstance(images, Tensor)
         assert isinstance(found, Tensor)
@@ -52,7 +52,7 @@ class Cityscapes(PreparedProblem):
         return Batch(images.float().div_(255), targets)
 
     def joint_metrics(self) -> "Mapping[str, JointPixelAccuracy]":
-        """Of all categories together."""
+        """Return the metrics of all categories together."""
         return {"pixel_accuracy": JointPixelAccuracy(self.categories)}
 
 

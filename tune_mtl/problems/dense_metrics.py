@@ -32,7 +32,7 @@ class PerImageIoU(Metric):
         self.images += contained.sum(dim=0)
 
     def compute(self) -> Tensor:
-        """The mean over classes that occur."""
+        """Return the mean over classes that occur."""
         occurring = self.images > 0
         return (self.sums[occurring] / self.images[occurring]).mean()
 
@@ -59,7 +59,7 @@ class PixelAccuracy(Metric):
         self.pixels += seen.numel()
 
     def compute(self) -> Tensor:
-        """Right pixels over all pixels."""
+        """Return the number of right pixels over that of all pixels."""
         return self.right / self.pixels
 
 
@@ -87,7 +87,7 @@ class DepthError(Metric):
         self.pixels += known.sum()
 
     def compute(self) -> Tensor:
-        """The mean."""
+        """Return the mean."""
         return self.total / self.pixels
 
 
@@ -122,7 +122,7 @@ class AngleError(Metric):
         self.counts += torch.bincount((angles * _BINS_PER_DEGREE).long(), minlength=len(self.counts))
 
     def compute(self) -> Tensor:
-        """Degrees."""
+        """Return the angle in degrees."""
         pixels = self.counts.sum()
         if self.kind == "mean" or pixels == 0:
             return self.total / pixels
@@ -139,12 +139,12 @@ class AnglesWithin(AngleError):
         self.limit = limit
 
     def compute(self) -> Tensor:
-        """From 0 to 1."""
+        """Return the share, from 0 to 1."""
         return self.counts[: int(self.limit * _BINS_PER_DEGREE)].sum() / self.counts.sum()
 
 
 def cosines(predicted: Tensor, normals: Tensor, *, encoded: bool) -> Tensor:
-    """``[B, H, W]``: dot products of unit vectors, or of their encodings ``(n + 1) / 2``."""
+    """Return dot products ``[B, H, W]`` of unit vectors, or of their encodings ``(n + 1) / 2``."""
     unit = torch.nn.functional.normalize(predicted, dim=1)
     if encoded:
         unit, normals = (unit + 1) / 2, (normals + 1) / 2
@@ -152,7 +152,7 @@ def cosines(predicted: Tensor, normals: Tensor, *, encoded: bool) -> Tensor:
 
 
 def degrees_between(predicted: Tensor, normals: Tensor, *, encoded: bool) -> Tensor:
-    """``[B, H, W]``: exact near 0 too, where the arc cosine is not."""
+    """Return the angles ``[B, H, W]``; they are exact near 0 too, where the arc cosine is not."""
     dots = cosines(predicted, normals, encoded=encoded)
     if encoded:
         return torch.rad2deg(torch.arccos(dots.clamp(-1.0, 1.0)))

@@ -28,7 +28,7 @@ _JITTER_X, _JITTER_Y = 2, HEIGHT - DIGIT + 1
 
 
 def compose(split: str) -> tuple[Tensor, dict[str, Tensor]]:
-    """The images and targets of a split, always the same.
+    """Return the images and targets of a split, always the same.
 
     Digits are shared out to the splits *before* composing, so that none is in two. The left digit stands in the first
     or second column, the right one in the last or last but one; where they overlap the brighter pixel shows.
@@ -65,14 +65,14 @@ def compose(split: str) -> tuple[Tensor, dict[str, Tensor]]:
 
 
 def digit_pools(digits: int) -> dict[str, np.ndarray[Any, np.dtype[np.int64]]]:
-    """Which digits (by index) each split composes from: a random partition."""
+    """Return which digits (by index) each split composes from: a random partition."""
     shuffled = np.random.default_rng(_COMPOSITION_SEED).permutation(digits)
     ends = np.cumsum([round(share * digits) for share in _POOL_SHARES.values()])[:-1]
     return dict(zip(_POOL_SHARES, np.split(shuffled, ends), strict=True))
 
 
 def entropy(labels: Tensor, classes: int) -> float:
-    """The cross-entropy of the best constant prediction: the labels' frequencies."""
+    """Return the cross-entropy of the best constant prediction: the labels' frequencies."""
     shares = torch.bincount(labels.flatten(), minlength=classes).double() / labels.numel()
     return float(torch.special.entr(shares).sum())
 
@@ -127,9 +127,9 @@ class MultiDigits(Problem):
         super().__init__(tasks=_tasks())
 
     def model(self, channels: int = 32) -> MultiTaskModel:  # type: ignore[override]
-        """The small convolutional network; ``channels`` scales its width."""
+        """Return the small convolutional network; ``channels`` scales its width."""
         return small_conv_net(HEIGHT, WIDTH, _CLASSES, _SEGMENTS, channels)
 
     def data(self, split: str) -> TensorData:
-        """3000, 1000 and 1000 images from disjoint digits."""
+        """Return 3000, 1000 or 1000 images from disjoint digits."""
         return _split(split)

@@ -22,13 +22,13 @@ _WITHIN = {"11_25": 11.25, "22_5": 22.5, "30": 30.0}
 
 
 def depth_loss(predicted: Tensor, depth: Tensor) -> Tensor:
-    """L1 over known pixels, in metres; 0 where none is known."""
+    """Return the L1 distance over known pixels, in metres; 0 where none is known."""
     known = depth > 0
     return torch.where(known, (predicted - depth).abs(), 0.0).sum() / known.sum().clamp(min=1)
 
 
 def normals_loss(*, encoded: bool) -> Callable[[Tensor, Tensor], Tensor]:
-    """1 - the mean cosine over known pixels; 0 where none is known."""
+    """Return 1 - the mean cosine over known pixels; 0 where none is known."""
 
     def loss(predicted: Tensor, normals: Tensor) -> Tensor:
         known = normals.abs().sum(dim=1) > 0
@@ -96,11 +96,11 @@ class NYUv2(PreparedProblem):
         ]
 
     def model(self, channels: int = 64) -> MultiTaskModel:  # type: ignore[override]
-        """The U-Net, 17,268,433 parameters; ``channels`` scales its width."""
+        """Return the U-Net, 17,268,433 parameters; ``channels`` scales its width."""
         return unet({"segmentation": CLASSES, "depth": 1, "normals": 3}, channels)
 
     def to_device(self, batch: Batch, generator: torch.Generator) -> Batch:  # noqa: ARG002
-        """Bytes to [0, 1], labels to 13 maps ``[B, 13, H, W]``, depth ``[B, 1, H, W]``, normals ``[B, 3, H, W]``."""
+        """Turn bytes into [0, 1], labels into 13 maps ``[B, 13, H, W]``; depth has one channel, normals have three."""
         images, stored = batch.inputs, batch.targets
         assert isinstance(images, Tensor)
         labels, depth, normals = stored["labels"], stored["depth"], stored["normals"]

@@ -41,7 +41,7 @@ class PreparedProblem(Problem):
         super().__init__(**parts)
 
     def _describe_protocol(self) -> str:
-        """What the protocol means for this set, in a few words."""
+        """Return what the protocol means for this set, in a few words."""
         splits = self.contents[0]
         if len(splits) == 3:
             return "official: selected on the official val, tested on the official test split"
@@ -51,7 +51,7 @@ class PreparedProblem(Problem):
         return f"holdout: selected on a fixed tenth of {train}, tested on the official {other} split"
 
     def data(self, split: str) -> MappedData | None:
-        """Rows of the mapped arrays."""
+        """Return the split's rows of the mapped arrays."""
         found = self._rows(split)
         if found is None:
             return None
@@ -60,7 +60,7 @@ class PreparedProblem(Problem):
         return MappedData(self.prepared.arrays(official), rows, "/".join(info.sha256[:12] for info in infos.values()))
 
     def _rows(self, split: str) -> "tuple[str, np.ndarray[Any, np.dtype[np.int64]] | None] | None":
-        """The official split and the rows of it."""
+        """Return the official split and the rows of it."""
         splits = self.contents[0]
         if len(splits) == 3:
             return split, None

@@ -28,7 +28,7 @@ class Point(nn.Module):
         self.w = nn.Parameter(torch.zeros(dimension, dtype=torch.float64))
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """``[B, dimension]``."""
+        """Return the point for each of B rows, ``[B, dimension]``."""
         return self.w.expand(len(inputs), -1)
 
 
@@ -40,7 +40,7 @@ class Quadratics(Problem):
 
     Args:
         tasks: N.
-        dimension: Of w.
+        dimension: The dimension of w.
         heterogeneity: The distance of the tasks' minima from their centre (root mean square); 0: they all agree.
         conditioning: L / mu, with mu = 1.
         noise: sigma, the root mean square norm of the gradient noise of one sample.
@@ -104,7 +104,7 @@ class Quadratics(Problem):
     def _draw_noise(
         self, random: np.random.Generator, tasks: int, dimension: int
     ) -> "np.ndarray[Any, np.dtype[np.float64]]":
-        """``[tasks, samples, dimension]``: mean zero and mean squared norm sigma^2, exactly."""
+        """Return noise ``[tasks, samples, dimension]`` with mean zero and mean squared norm sigma^2, exactly."""
         drawn = random.uniform(-1.0, 1.0, (tasks, _SAMPLES, dimension))
         drawn -= drawn.mean(axis=1, keepdims=True)
         return np.asarray(drawn * self.sigma / np.sqrt((drawn**2).sum(axis=2).mean(axis=1))[:, None, None])
@@ -119,11 +119,11 @@ class Quadratics(Problem):
         return loss
 
     def model(self) -> MultiTaskModel:  # type: ignore[override]
-        """The point, and heads that hand it on."""
+        """Return the point as a network, with heads that hand it on."""
         return MultiTaskModel(Point(self.minima.shape[1]), {task.name: nn.Identity() for task in self.tasks})
 
     def data(self, split: str) -> TensorData:
-        """Noise for training; a single row without any for validation and test."""
+        """Return noise for training, or a single row without any for validation and test."""
         if split == "train":
             targets = {task.name: torch.from_numpy(self._noise[index]) for index, task in enumerate(self.tasks)}
             return TensorData(torch.zeros(_SAMPLES, 1, dtype=torch.float64), targets)
@@ -131,7 +131,7 @@ class Quadratics(Problem):
         return TensorData(torch.zeros(1, 1, dtype=torch.float64), {task.name: quiet for task in self.tasks})
 
     def analyse(self, model: MultiTaskModel, updates: int, config: Mapping[str, Any]) -> Mapping[str, float]:
-        """``F(w) - F*``; beside it, where the theorem applies, its bound for as many single updates."""
+        """Return ``F(w) - F*``; beside it, where the theorem applies, its bound for as many single updates."""
         if not isinstance(model.trunk, Point):
             return {}
         values = {"val/excess_risk": self.risk(model.trunk.w.detach().cpu().numpy()) - self.least_risk}
@@ -140,7 +140,7 @@ class Quadratics(Problem):
         return values
 
     def theorem_applies(self, config: Mapping[str, Any]) -> bool:
-        """Whether a trial takes the theorem's steps, for these tasks, one task at a time through one optimizer."""
+        """Return whether a trial takes the theorem's steps: these tasks, one at a time, through one optimizer."""
         alone = config["strategy"] == "ius" and config.get("groups") == len(self.tasks)
         steps = config["optimizer"] == "theorem" and config["lr"] == 1.0 and config["schedule"] == "constant"
         exact = config.get("clip_norm") is None and config["precision"] == "fp32"
@@ -148,24 +148,24 @@ class Quadratics(Problem):
         return alone and steps and exact and (mu, smoothness) == (self.mu, self.smoothness)
 
     def risk(self, point: "np.ndarray[Any, np.dtype[np.float64]]") -> float:
-        """F(w), the mean of the tasks."""
+        """Return F(w), the mean of the tasks."""
         away = point - self.minima
         return float(0.5 * np.einsum("ki,kij,kj->k", away, self.hessians, away).mean())
 
     @cached_property
     def minimum(self) -> "np.ndarray[Any, np.dtype[np.float64]]":
-        """w*, where F is least."""
+        """The point w*, where F is least."""
         pull = np.einsum("kij,kj->i", self.hessians, self.minima)
         return np.asarray(np.linalg.solve(self.hessians.sum(axis=0), pull))
 
     @cached_property
     def least_risk(self) -> float:
-        """F*; since every task's own minimum is 0, it is Gamma too."""
+        """The least risk F*; since every task's own minimum is 0, it is Gamma too."""
         return self.risk(self.minimum)
 
     @cached_property
     def squared_gradient(self) -> float:
-        """G^2: bounds the squared norm of every gradient on the way.
+        """The bound G^2 on the squared norm of every gradient on the way.
 
         Steps of at most 1 / L cannot leave the ball around w* whose radius is the start's distance, or that at which
         the pull of the most distant task and the largest noise balance the contraction.
@@ -176,7 +176,7 @@ class Quadratics(Problem):
         return (self.smoothness * radius + float(pulls.max()) + largest) ** 2
 
     def bound(self, updates: int, gamma: float | None = None) -> float:
-        """The theorem's bound on ``E[F(w_T)] - F*``, where w_1 is the start and ``T - 1 = updates``."""
+        """Return the theorem's bound on ``E[F(w_T)] - F*``, where w_1 is the start and ``T - 1 = updates``."""
         count = len(self.tasks)
         gamma = 2.0 * self.smoothness / self.mu - 1.0 if gamma is None else gamma
         steady = count * self.sigma**2 / count**2 + 2.0 * self.smoothness * self.least_risk + self.squared_gradient

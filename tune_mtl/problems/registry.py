@@ -69,7 +69,7 @@ PROBLEM = "problem_"
 def load_problem(
     problem: "str | Problem", config: Mapping[str, Any] | None = None, *, directory: str | None = None
 ) -> "Problem":
-    """The problem of a name, or the one given. Modules are found from ``directory`` (default: the current one).
+    """Return the problem of a name, or the one given. Modules are found from ``directory`` (default: the current one).
 
     Args:
         problem: A built-in name, ``package.module:attribute``, or a problem.
@@ -100,7 +100,7 @@ def importable(name: str) -> bool:
 
 
 def _options(problem: Any, config: Mapping[str, Any]) -> dict[str, Any]:
-    """What a config says to the class or function that makes the problem."""
+    """Return what a config says to the class or function that makes the problem."""
     own = getattr(problem, "own_options", ()) if isinstance(problem, type) else ()
     prefixed = {key.removeprefix(PROBLEM): value for key, value in config.items() if key.startswith(PROBLEM)}
     return {**{key: config[key] for key in own if key in config}, **prefixed}
@@ -120,7 +120,7 @@ def _attribute(path: str, here: str) -> Any:
 
 
 def _where(error: BaseException) -> str:
-    """The error and the last line of the user's file it came from."""
+    """Return the error and the last line of the user's file it came from."""
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)

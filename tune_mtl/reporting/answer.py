@@ -61,7 +61,7 @@ def answer(evidence: Evidence, results: Results) -> Answer:
 
 
 def _who(results: Results, best: str) -> str:
-    """The strategy; or the config, where one of each is all that can be compared."""
+    """Return the strategy; or the config, where one of each is all that can be compared."""
     if results.by_tuning:
         return best
     config, groups = results.runs[best][0].config, results.runs[best][0].groups
@@ -79,7 +79,7 @@ def _among(results: Results, others: Sequence[str]) -> str:
 
 
 def _headline(results: Results, best: str, others: Sequence[str], against: dict[str, Comparison]) -> str:
-    """Who is best, and whether that is more than chance; of strategies only where tunings were repeated."""
+    """Say who is best, and whether that is more than chance; of strategies only where tunings were repeated."""
     who, among = _who(results, best), _among(results, others)
     ahead = [name for name, one in against.items() if _differ(results, one) and _worse(results, one) < 0]
     alike = [name for name, one in against.items() if not _differ(results, one)]
@@ -112,17 +112,17 @@ def _listed(several: Sequence[str]) -> str:
 
 
 def _differ(results: Results, one: Comparison) -> bool:
-    """Whether two are said to differ: strategies where they are told apart, configs where the test finds it."""
+    """Return whether two are said to differ: strategies where they are told apart, configs where the test finds it."""
     return one.told_apart if results.tells_strategies else one.significant
 
 
 def _worse(results: Results, one: Comparison) -> float:
-    """By how much the second of a comparison is worse than the first."""
+    """Return by how much the second of a comparison is worse than the first."""
     return results.evidence.sign * one.difference
 
 
 def _reached(results: Results, best: str) -> list[str]:
-    """What the best reached, and over what that is a mean."""
+    """Say what the best reached, and over what that is a mean."""
     quality, sample = results.evidence.quality, Sample.of(results.values(best, results.evidence.quality))
     if results.by_tuning:
         trials = results.evidence.facts.get("trials_per_tuning")
@@ -137,7 +137,7 @@ def _reached(results: Results, best: str) -> list[str]:
 
 
 def _compared(results: Results, against: dict[str, Comparison]) -> list[str]:
-    """The next in rank with its distance, and whom a test tells from the best."""
+    """Say who is next in rank, how far off, and whom a test tells from the best."""
     if not against:
         return []
     following, one = next(iter(against.items()))
@@ -188,7 +188,7 @@ def _test(results: Results) -> str:
 
 
 def _apart(results: Results, one: Comparison) -> str:
-    """``0.15 worse (95 % interval 0.13 to 0.17; p = 0.012)``."""
+    """Return a difference in words: ``0.15 worse (95 % interval 0.13 to 0.17; p = 0.012)``."""
     if math.isnan(one.p):
         return f"on one {_unit(results)}"
     gap = _worse(results, one)
@@ -199,7 +199,7 @@ def _apart(results: Results, one: Comparison) -> str:
 
 
 def _how_sure(results: Results, against: dict[str, Comparison]) -> list[str]:
-    """What could have been shown, and where the luck comes from."""
+    """Say what could have been shown, and where the luck comes from."""
     if not results.tells_strategies:
         return []
     said = []
@@ -219,7 +219,7 @@ def _how_sure(results: Results, against: dict[str, Comparison]) -> list[str]:
 
 
 def _at_equal_updates(results: Results, best: str) -> list[str]:
-    """What is left of the advantage if the others may take as many steps."""
+    """Say what is left of the advantage if the others may take as many steps."""
     evidence, values = results.evidence, equal_updates(results)
     controlled = {run.strategy for run in evidence.confirmed(names.EQUAL_UPDATES)} - {best}
     values = {name: found for name, found in values.items() if name == best or name in controlled}
@@ -246,7 +246,7 @@ def _at_equal_updates(results: Results, best: str) -> list[str]:
 
 
 def _single_best_trial(evidence: Evidence, results: Results, best: str) -> list[str]:
-    """Why the best single trial is not the answer, where it is of another strategy."""
+    """Say why the best single trial is not the answer, where it is of another strategy."""
     if not (results.confirmed and evidence.winners):
         return []
     lucky, trial = next(iter(evidence.winners.items()))

@@ -35,7 +35,7 @@ class Part:
     """One of the comparisons that a claim consists of.
 
     Attributes:
-        said: In words and numbers.
+        said: The comparison in words and numbers.
         for_it: The p-value of its being only chance; NaN where there is no test.
         against: That of the opposite.
     """
@@ -53,15 +53,15 @@ class Findings:
     results: Results
 
     def quality(self, strategy: str) -> dict[int, float]:
-        """The objective's metric that the tuned strategy reaches, by replicate, so that less is better."""
+        """Return the objective's metric that the tuned strategy reaches, by replicate, so that less is better."""
         return self.signed(self.results.units(strategy, self.evidence.quality))
 
     def signed(self, values: Mapping[int, float]) -> dict[int, float]:
-        """Values of the objective's metric, so that less is better."""
+        """Return values of the objective's metric, so that less is better."""
         return {unit: self.evidence.sign * value for unit, value in values.items()}
 
     def gap(self, first: Mapping[int, float], second: Mapping[int, float]) -> Comparison | None:
-        """The second minus the first, paired by replicate; None where the search cannot tell strategies apart."""
+        """Return the second minus the first, paired by replicate; None if the search cannot tell strategies apart."""
         if not self.results.tells_strategies:
             return None
         (found,) = compare_strategies({"1": first, "2": second}, looks=self.results.looks)
@@ -69,7 +69,7 @@ class Findings:
 
 
 def check_claims(found: Sequence[Findings]) -> list[Claim]:
-    """Every claim on every search that it applies to."""
+    """Check every claim on every search that it applies to."""
     checks: list[Callable[[Findings], Claim]] = [
         travels_further, grows_with_groups, io_best_on_heterogeneous, grouping_beats_none, survives_equal_updates,
     ]  # fmt: skip
@@ -85,7 +85,7 @@ def check_claims(found: Sequence[Findings]) -> list[Claim]:
 
 
 def claims_table(claims: Sequence[Claim]) -> Table:
-    """For pages and terminals."""
+    """Return the claims as a table, for pages and terminals."""
     rows = [
         [Cell(claim.text), Cell(claim.verdict, strong=claim.verdict == "holds"), Cell(claim.numbers)]
         for claim in claims
@@ -99,7 +99,7 @@ def claims_table(claims: Sequence[Claim]) -> Table:
 
 
 def travels_further(one: Findings) -> Claim:
-    """IUS and IO against SUS at one learning rate: total, shortest, ratio."""
+    """Compare IUS and IO with SUS at one learning rate: total, shortest, ratio."""
     text = "IUS and IO travel further than SUS (total, shortest, ratio)"
     found = one.evidence.paths()
     base = found.get(BASE)
@@ -119,7 +119,7 @@ def travels_further(one: Findings) -> Claim:
 
 
 def grows_with_groups(one: Findings) -> Claim:
-    """The distance of IUS and of IO from one group count to the next larger."""
+    """Compare the distance of IUS and of IO at one group count with that at the next larger."""
     text = "Distances grow with the number of groups"
     parts = []
     for strategy in INDIVIDUAL:
@@ -135,7 +135,7 @@ def grows_with_groups(one: Findings) -> Claim:
 
 
 def io_best_on_heterogeneous(one: Findings) -> Claim:
-    """IO against every other strategy."""
+    """Compare IO with every other strategy."""
     text = "IO is best on tasks of different nature"
     if one.evidence.facts.get("homogeneous") is not False:
         return Claim(text, "cannot tell", "the tasks are of one kind, or nobody knows")
@@ -150,7 +150,7 @@ def io_best_on_heterogeneous(one: Findings) -> Claim:
 
 
 def grouping_beats_none(one: Findings) -> Claim:
-    """The best count between 1 and N against one group per task, both at their best learning rate, on a grid.
+    """Compare the best count between 1 and N with one group per task, both at their best learning rate, on a grid.
 
     Holds of a strategy if one of the moderate counts is significantly better, corrected for their number; does not hold
     if all of them are significantly worse.
@@ -175,7 +175,7 @@ def grouping_beats_none(one: Findings) -> Claim:
 
 
 def survives_equal_updates(one: Findings) -> Claim:
-    """The better of IUS and IO against SUS with as many updates.
+    """Compare the better of IUS and IO with SUS that takes as many updates.
 
     Holds if it is still significantly better; does not hold if it is significantly worse, or if the 95 % interval of
     what is left excludes the advantage that it has at its own budget.
@@ -200,7 +200,7 @@ def survives_equal_updates(one: Findings) -> Claim:
 
 
 def shrinks_on_homogeneous(found: Sequence[Findings]) -> Claim:
-    """The relative spread between strategies: of every problem of one kind against every one of several."""
+    """Compare the relative spread between strategies of every problem of one kind with that of every one of several."""
     text = "Differences between strategies shrink on homogeneous tasks"
     spreads: dict[bool, dict[str, Sample]] = {True: {}, False: {}}
     for one in found:
@@ -219,7 +219,7 @@ def shrinks_on_homogeneous(found: Sequence[Findings]) -> Claim:
 
 
 def _spread(one: Findings) -> Sample | None:
-    """How far SUS, IUS and IO lie apart, as a share of their mean, over replicates; None if that is not known."""
+    """Return how far SUS, IUS and IO lie apart, as a share of their mean, over replicates; None if unknown."""
     reached = {name: values for name in (BASE, *INDIVIDUAL) if (values := one.quality(name))}
     if len(reached) < 2 or not one.results.tells_strategies:
         return None
@@ -232,7 +232,7 @@ def _spread(one: Findings) -> Sample | None:
 
 
 def _best_by_groups(one: Findings, strategy: str) -> dict[int, dict[int, float]]:
-    """For every group count of a grid, the best value of each replicate on validation; less is better."""
+    """Return the best value of each replicate on validation for every group count of a grid; less is better."""
     evidence = one.evidence
     if evidence.settings.get("algorithm") != "grid":
         return {}
@@ -247,7 +247,7 @@ def _best_by_groups(one: Findings, strategy: str) -> dict[int, dict[int, float]]
 
 
 def _longer(base: Sequence[Trained], rival: Sequence[Trained], kind: str, label: str) -> Part:
-    """Whether ``rival`` went further than ``base`` on the seeds that both have."""
+    """Compare ``rival`` with ``base`` on the seeds that both have: did it go further?"""
     values = [{run.config["seed"]: run.metrics.get(f"path/best_{kind}") for run in runs} for runs in (base, rival)]
     seeds = [seed for seed in values[0] if values[0][seed] and values[1].get(seed)]
     pairs = [(float(values[0][seed] or 0), float(values[1][seed] or 0)) for seed in seeds]
@@ -260,7 +260,7 @@ def _longer(base: Sequence[Trained], rival: Sequence[Trained], kind: str, label:
 
 
 def _better(gap: Comparison | None, said: str, lost: tuple[bool, bool] = (False, False)) -> Part:
-    """Whether the first of a difference (less is better) is better; who has ``lost`` tunings is never said to be."""
+    """Say whether the first of a difference (less is better) is better; nobody with ``lost`` tunings is said to be."""
     if gap is None:
         return Part(said, math.nan, math.nan)
     for_it, against = (gap.p, 1.0) if gap.difference > 0 else (1.0, gap.p)
@@ -268,7 +268,7 @@ def _better(gap: Comparison | None, said: str, lost: tuple[bool, bool] = (False,
 
 
 def _worse(gap: Comparison | None) -> str:
-    """The second of a difference, in words."""
+    """Say in words how much worse the second of a difference is."""
     if gap is None:
         return "has too few tunings for a test"
     side = "worse" if gap.difference >= 0 else "better"
@@ -276,7 +276,7 @@ def _worse(gap: Comparison | None) -> str:
 
 
 def together(text: str, parts: Sequence[Part]) -> Claim:
-    """All parts must hold. One that is the other way round is enough against it; of many, some are so by chance."""
+    """Join parts into a claim, which holds if all do. One that is the other way round refutes it, unless by chance."""
     said = "; ".join(part.said for part in parts)
     if any(p < ALPHA for p in holm([part.against for part in parts])):
         return Claim(text, "does not hold", said)

@@ -34,7 +34,7 @@ class Searched:
 
     @classmethod
     def of(cls, extent: Mapping[str, Any]) -> "Searched":
-        """From what a search wrote down; see `searching.facts`."""
+        """Read a dimension as a search wrote it down; see `problem_facts` in `tune_mtl.experiment`."""
         if "points" in extent:
             points = tuple(sorted(map(float, extent["points"])))
             return cls(points[0], points[-1], points=points)
@@ -44,19 +44,19 @@ class Searched:
         return f"{number(self.low)} to {number(self.high)}"
 
     def at_edge(self, value: float) -> Side | None:
-        """The edge at which ``value`` lies: the outermost point, or the outer 5 % of a range; None within."""
+        """Return the edge at which ``value`` lies: the outermost point, or the outer 5 % of a range; None within."""
         low, high, value = (math.log(x) if self.log else x for x in (self.low, self.high, value))
         margin = (high - low) * (1e-9 if self.points else _OUTER)
         return "lower" if value <= low + margin else "upper" if value >= high - margin else None
 
     def skipped(self, one: float, other: float) -> bool:
-        """Whether something between two values could have been tried."""
+        """Return whether something between two values could have been tried."""
         low, high = sorted((one, other))
         return not self.points or any(low < point < high for point in self.points)
 
 
 def unexplored(best: float, tried: Sequence[float], searched: Searched) -> list[Side]:
-    """The sides of ``best`` on which nothing was tried, though it is not at the edge there."""
+    """Return the sides of ``best`` on which nothing was tried, though it is not at the edge there."""
     at = searched.at_edge(best)
     found: list[Side] = []
     if at != "lower" and not any(value < best for value in tried):
@@ -67,7 +67,7 @@ def unexplored(best: float, tried: Sequence[float], searched: Searched) -> list[
 
 
 def gaps_around(best: float, tried: Sequence[float], searched: Searched) -> list[float]:
-    """The nearest tried values below and above ``best`` that are more than a factor of 3 away.
+    """Return the nearest tried values below and above ``best`` that are more than a factor of 3 away.
 
     Neighbouring points have no gap between them. A side on which nothing was tried has none either: it is unexplored.
     """
@@ -77,7 +77,7 @@ def gaps_around(best: float, tried: Sequence[float], searched: Searched) -> list
 
 
 def near(best: float, others: Sequence[float], mode: str) -> int:
-    """How many of ``others`` come near ``best``.
+    """Return how many of ``others`` come near ``best``.
 
     Near is within a tenth of the best, if less is better and it is positive; else within a tenth of the distance from
     it to the median of all.
@@ -88,19 +88,19 @@ def near(best: float, others: Sequence[float], mode: str) -> int:
 
 
 def is_relative(best: float, mode: str) -> bool:
-    """Whether what is near ``best`` is said in percent of it."""
+    """Return whether what is near ``best`` is said in percent of it."""
     return mode == "min" and best > 0
 
 
 def expected_best(values: Sequence[float], *, lost: int = 0, mode: str = "min") -> list[float]:
-    """The expected best of n = 1, 2, ... trials, up to as many as there are, drawn from them with replacement.
+    """Return the expected best of n = 1, 2, ... trials, up to as many as there are, drawn from them with replacement.
 
     With the values in order, the best first, the best of n draws is the i-th of N with probability
     ((N - i + 1) / N)^n - ((N - i) / N)^n: no later one is drawn before it, and not all n are later ones
     (Dodge et al. 2019, "Show Your Work").
 
     Args:
-        values: Of the trials; those that are not finite are lost ones.
+        values: The values of the trials; those that are not finite are lost ones.
         lost: How many further trials diverged or failed. Each counts as the worst finite value, so that it never
             improves the best, and no expectation is infinite.
         mode: ``min`` if less is better, ``max`` if more is.
@@ -125,9 +125,9 @@ class Coverage:
     """What a search tried with one strategy, all of its tunings together.
 
     Attributes:
-        strategy: Its name.
-        mode: Of the objective.
-        ended: Its trials that ended, in whatever way.
+        strategy: The name of the strategy.
+        mode: The mode of the objective.
+        ended: The trials of the strategy that ended, in whatever way.
         searched: Among which learning rates; None where there was only one.
         metric: The objective at the best epoch, as trials have it.
         best: The trial that won; None where none ended well.
@@ -142,7 +142,7 @@ class Coverage:
 
     @classmethod
     def of(cls, evidence: Evidence, strategy: str) -> "Coverage":
-        """Of one strategy of a search."""
+        """Return what was covered of one strategy of a search."""
         return cls(
             strategy,
             evidence.objective.mode,
@@ -164,22 +164,22 @@ class Coverage:
         return [run for run in self.ended if run.run_id not in good]
 
     def value(self, run: Trained) -> float:
-        """Of a good trial."""
+        """Return the value of a good trial."""
         return run.metrics[self.metric]
 
     def winners(self) -> list[Trained]:
-        """The best trial of each tuning, in their order."""
+        """Return the best trial of each tuning, in their order."""
         sign, found = 1 if self.mode == "min" else -1, dict[int, Trained]()
         for run in sorted(self.good, key=lambda run: sign * self.value(run)):
             found.setdefault(_replicate(run), run)
         return [found[replicate] for replicate in sorted(found)]
 
     def expected(self) -> list[float]:
-        """See `expected_best`."""
+        """Return the expected best of 1, 2, ... of its trials; see `expected_best`."""
         return expected_best([self.value(run) for run in self.good], lost=len(self.lost), mode=self.mode)
 
     def configs(self) -> dict[str, float]:
-        """The mean over seeds of every config that ended well at least once."""
+        """Return the mean over seeds of every config that ended well at least once."""
         found: dict[str, list[float]] = {}
         for run in self.good:
             found.setdefault(without_seed(run.config), []).append(self.value(run))
@@ -187,7 +187,7 @@ class Coverage:
 
 
 def searched_rates(evidence: Evidence, strategy: str) -> Searched | None:
-    """The learning rates among which ``strategy`` was searched; None if there was only one.
+    """Return the learning rates among which ``strategy`` was searched; None if there was only one.
 
     Where a search did not write it down: from the lowest to the highest that any strategy has tried, or these very ones
     if it was a grid.
@@ -203,7 +203,7 @@ def searched_rates(evidence: Evidence, strategy: str) -> Searched | None:
 
 
 def warnings(evidence: Evidence) -> list[str]:
-    """Where too little was tried, each with the way out; nothing while the search is running: it is trying more."""
+    """Say where too little was tried, each with the way out; nothing while the search is running: it is trying more."""
     if evidence.state == "running":
         return []
     more = f"tune-mtl extend {evidence.name} --samples {max(1, len(evidence.trials))} tries more"
@@ -215,19 +215,20 @@ def warnings(evidence: Evidence) -> list[str]:
     ]
 
 
-def _warnings(of: Coverage, more: str, finer: str) -> list[str]:
-    """Of one strategy; ``more`` brings more trials of what was searched, ``finer`` some in between."""
-    if of.best is None:
+def _warnings(coverage: Coverage, more: str, finer: str) -> list[str]:
+    """Warn of one strategy; ``more`` brings more trials of what was searched, ``finer`` some in between."""
+    if coverage.best is None:
         return []
-    rates = sorted({run.lr for run in of.ended})
-    if of.searched is not None and len(rates) == 1:
-        return [f"Only one learning rate of {of.strategy} was tried, {number(rates[0])}, of {of.searched}: {more}."]
-    found = [] if of.searched is None else _around(of.strategy, float(of.best.config["lr"]), rates, of.searched, more)
-    return [*found, *_alone(of, of.best, finer)]
+    searched, rates = coverage.searched, sorted({run.lr for run in coverage.ended})
+    if searched is not None and len(rates) == 1:
+        return [f"Only one learning rate of {coverage.strategy} was tried, {number(rates[0])}, of {searched}: {more}."]
+    best_rate = float(coverage.best.config["lr"])
+    found = [] if searched is None else _around(coverage.strategy, best_rate, rates, searched, more)
+    return [*found, *_alone(coverage, coverage.best, finer)]
 
 
 def _around(strategy: str, best: float, rates: Sequence[float], searched: Searched, more: str) -> list[str]:
-    """What is not known around the best learning rate."""
+    """Say what is not known around the best learning rate."""
     found = []
     did_best = f"{strategy} did best at learning rate {number(best)}"
     edge = searched.at_edge(best)
@@ -243,20 +244,20 @@ def _around(strategy: str, best: float, rates: Sequence[float], searched: Search
     return found
 
 
-def _alone(of: Coverage, best: BestTrial, finer: str) -> list[str]:
-    """Whether nothing else came near the best."""
-    tried = len({without_seed(run.config) for run in of.ended})
-    others = [value for config, value in of.configs().items() if config != without_seed(best.config)]
-    if tried < 2 or near(best.value, others, of.mode):
+def _alone(coverage: Coverage, best: BestTrial, finer: str) -> list[str]:
+    """Say whether nothing else came near the best."""
+    tried = len({without_seed(run.config) for run in coverage.ended})
+    others = [value for config, value in coverage.configs().items() if config != without_seed(best.config)]
+    if tried < 2 or near(best.value, others, coverage.mode):
         return []
-    following = min(others) if of.mode == "min" and others else max(others, default=math.nan)
+    following = min(others) if coverage.mode == "min" and others else max(others, default=math.nan)
     comes_next = f"the next reached {number(following)}" if others else "no other ended well"
-    what = "trials" if tried == len(of.ended) else "configs"
-    relative = is_relative(best.value, of.mode)
+    what = "trials" if tried == len(coverage.ended) else "configs"
+    relative = is_relative(best.value, coverage.mode)
     reach, how = ("within 10 % of", "") if relative else ("near", "within 10 % of the way to its median; ")
     return [
-        f"Only one of {tried} {what} of {of.strategy} came {reach} its best, {number(best.value)} ({how}{comes_next}):"
-        f" what it can reach is not settled; {finer}."
+        f"Only one of {tried} {what} of {coverage.strategy} came {reach} its best, {number(best.value)}"
+        f" ({how}{comes_next}): what it can reach is not settled; {finer}."
     ]
 
 

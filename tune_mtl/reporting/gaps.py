@@ -11,7 +11,7 @@ from tune_mtl.tracking import names
 
 
 def gaps(evidence: Evidence, results: Results) -> list[str]:
-    """What is missing, each with the way to get it."""
+    """Return what is missing, each with the way to get it."""
     found = []
     asked = evidence.facts.get("total")
     ended = sum(run.ended for run in evidence.trials)
@@ -70,7 +70,7 @@ def gaps(evidence: Evidence, results: Results) -> list[str]:
 
 
 def _replicates_lost(evidence: Evidence, results: Results) -> list[str]:
-    """Replicates that do not count, and strategies that have no result in some: those that are left may flatter."""
+    """Name replicates that do not count, and strategies without a result in some: those that are left may flatter."""
     found = []
     cut = evidence.cut_replicates
     if cut and evidence.state != "running":
@@ -87,7 +87,7 @@ def _replicates_lost(evidence: Evidence, results: Results) -> list[str]:
 
 
 def _poorly_tuned(results: Results) -> list[str]:
-    """Counter-evidence: strategies that the common learning rate suits better than what their tunings chose."""
+    """Name strategies that the common learning rate suits better than what their tunings chose."""
     return [
         f"{one.strategy} was poorly tuned: at the common learning rate {number(one.lr)} it reaches {number(one.there)}"
         f" on {results.split}, with its own choices {number(one.chosen)} on the same {one.seeds} seeds."
@@ -97,7 +97,7 @@ def _poorly_tuned(results: Results) -> list[str]:
 
 
 def _lost_reruns(evidence: Evidence, results: Results) -> list[str]:
-    """Confirming runs that are not among the results, and so may flatter those that are."""
+    """Name confirming runs that are not among the results, and so may flatter those that are."""
     found = []
     for strategy in evidence.winners if results.confirmed else ():
         if not evidence.rerun(names.CONFIRM, strategy):
@@ -123,7 +123,7 @@ def _lost_reruns(evidence: Evidence, results: Results) -> list[str]:
 
 
 def _absent(evidence: Evidence) -> list[str]:
-    """Strategies that nothing can be said of."""
+    """Name strategies that nothing can be said of."""
     absent = [strategy for strategy in evidence.strategies if strategy not in evidence.winners]
     unmeasured = [name for name in absent if any(run.strategy == name and run.ranked for run in evidence.trials)]
     lost = [name for name in absent if name not in unmeasured]

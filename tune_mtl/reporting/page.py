@@ -14,7 +14,7 @@ from tune_mtl.results.search_data import Evidence
 from tune_mtl.tracking import names
 
 _SHOWN = 6
-"""So much of what is missing is shown at once."""
+"""The number of lines about what is missing that are shown at once."""
 
 STYLE = Path(__file__).with_name("page.css").read_text()
 
@@ -31,7 +31,7 @@ class Section:
 
 
 def page(sections: Sequence[Section], claims: Table | None) -> str:
-    """The whole document."""
+    """Return the whole document."""
     searches = ", ".join(section.evidence.name for section in sections)
     several = len(sections) > 1
     body = "".join(_section(section, several=several) for section in sections)
@@ -49,7 +49,7 @@ def page(sections: Sequence[Section], claims: Table | None) -> str:
 
 
 def _claims(table: Table) -> str:
-    """A list: the numbers are too long for a table's cells."""
+    """Return the claims as a list: their numbers are too long for a table's cells."""
     items = "".join(
         f"<li><p><strong class={verdict.text.replace(' ', '-')}>{html.escape(verdict.text)}</strong>"
         f" {html.escape(claim.text)}</p>"
@@ -87,7 +87,7 @@ def _section(section: Section, *, several: bool) -> str:
 
 
 def _missing(found: Sequence[str]) -> str:
-    """What is missing, the first of it at once: results should not be far below the answer."""
+    """Return what is missing, the first of it at once: results should not be far below the answer."""
     if not found:
         return ""
     items = [f"<li>{html.escape(text)}</li>" for text in found]
@@ -100,7 +100,7 @@ def _missing(found: Sequence[str]) -> str:
 
 
 def _figure(drawing: Drawing, search: str) -> str:
-    """Inline, so that it takes the page's colours; ids are made unique within the page."""
+    """Return a figure inline, so that it takes the page's colours; ids are made unique within the page."""
     mark = f"{search}-{drawing.key}-"
     svg = (
         drawing.inline()
@@ -186,7 +186,7 @@ def _confirmation(evidence: Evidence) -> str:
 
 
 def _design(evidence: Evidence) -> str:
-    """What was repeated, and how."""
+    """Say what was repeated, and how."""
     count = len(evidence.replicates)
     if count < 2:
         return "each strategy was tuned once: configs are compared, not strategies"

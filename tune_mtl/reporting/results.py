@@ -14,7 +14,7 @@ from tune_mtl.tracking import names
 
 REFERENCE = "stl"
 _AS_MANY = 0.98
-"""Of the most updates: missing labels cost groups a few steps."""
+"""The share of the most updates that counts as equal: missing labels cost groups a few steps."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Results:
 
     Attributes:
         evidence: Where it comes from.
-        runs: By strategy, the best first; those without a result are not there.
+        runs: The runs by strategy, the best first; those without a result are not there.
         prefix: ``test/``, or ``best/val/`` where there is no test split or nothing was confirmed.
         confirmed: Whether these are runs on fresh seeds, or the search's own.
     """
@@ -58,12 +58,12 @@ class Results:
 
     @property
     def by_tuning(self) -> bool:
-        """Whether tunings are compared, and so strategies; else configs are."""
+        """Return whether tunings are compared, and so strategies; else configs are."""
         return self.evidence.replicated
 
     @property
     def tells_strategies(self) -> bool:
-        """Whether the design allows to tell strategies apart: repeated tunings, judged on fresh seeds."""
+        """Return whether the design allows to tell strategies apart: repeated tunings, judged on fresh seeds."""
         return self.by_tuning and self.confirmed
 
     @property
@@ -73,17 +73,17 @@ class Results:
         return Looks(tuple(sizes)) if sizes else None
 
     def validation(self, strategy: str) -> float:
-        """The mean of the objective on validation, which alone decides who is best."""
+        """Return the mean of the objective on validation, which alone decides who is best."""
         metric = names.best_metric(self.evidence.objective.metric)
         found = self.by_unit(self.runs[strategy], metric)
         return statistics.fmean(found.values()) if found else math.nan
 
     def units(self, strategy: str, metric: str) -> dict[int, float]:
-        """A metric (without its split) by replicate, the mean over its seeds; by seed where there is one tuning."""
+        """Return a metric (without its split) by replicate, as the mean over its seeds; by seed with one tuning."""
         return self.by_unit(self.runs.get(strategy, ()), self.prefix + metric)
 
     def by_unit(self, runs: Sequence[Trained], metric: str) -> dict[int, float]:
-        """A metric of ``runs`` by replicate, the mean over its seeds; by seed where there is one tuning."""
+        """Return a metric of ``runs`` by replicate, the mean over its seeds; by seed where there is one tuning."""
         found: dict[int, list[float]] = {}
         for run in runs:
             value = run.metrics.get(metric, math.nan)
@@ -92,20 +92,20 @@ class Results:
         return {unit: statistics.fmean(values) for unit, values in sorted(found.items())}
 
     def values(self, strategy: str, metric: str) -> list[float]:
-        """A metric (without its split) of every replicate, or seed, that has it."""
+        """Return a metric (without its split) of every replicate, or seed, that has it."""
         return list(self.units(strategy, metric).values())
 
     def samples(self, metric: str) -> dict[str, Sample]:
-        """By strategy."""
+        """Return the sample of a metric by strategy."""
         values = {strategy: self.values(strategy, metric) for strategy in self.runs}
         return {strategy: Sample.of(found) for strategy, found in values.items() if found}
 
     def sign(self, metric: str) -> int:
-        """1 if less of ``metric`` is better, -1 if more is."""
+        """Return 1 if less of ``metric`` is better, -1 if more is."""
         return -1 if self.evidence.mode(metric) == "max" else 1
 
     def comparisons(self, metric: str | None = None) -> list[Comparison]:
-        """All pairs of strategies (or of their configs) on a metric; default: the objective's."""
+        """Compare all pairs of strategies (or of their configs) on a metric; default: the objective's."""
         metric = metric or self.evidence.quality
         if metric not in self._comparisons:
             self._comparisons[metric] = self.compared(
@@ -121,12 +121,12 @@ class Results:
         return [replace(one, told_apart=one.told_apart and self._may_tell(one, sign)) for one in found]
 
     def _may_tell(self, one: Comparison, sign: int) -> bool:
-        """Whether the better of two may be told to be: not where lost tunings flatter it."""
+        """Return whether the better of two may be told to be so: not where lost tunings flatter it."""
         better = one.a if sign * one.difference > 0 else one.b
         return self.tells_strategies and not self.lost(better)
 
     def against(self, one: str, metric: str | None = None) -> dict[str, Comparison]:
-        """Every other strategy in comparison with ``one``, in the order of the results."""
+        """Return every other strategy in comparison with ``one``, in the order of the results."""
         found = {
             (each.b if each.a == one else each.a): each.of(one)
             for each in self.comparisons(metric)
@@ -135,7 +135,7 @@ class Results:
         return {name: found[name] for name in self.runs if name in found}
 
     def not_told_from_best(self, metric: str) -> set[str]:
-        """The strategy with the best mean on ``metric``, and those that no test tells from it."""
+        """Return the strategy with the best mean on ``metric``, and those that no test tells from it."""
         means = self.samples(metric)
         if not means:
             return set()
@@ -143,7 +143,7 @@ class Results:
         return {best, *(name for name, one in self.against(best, metric).items() if one.p >= ALPHA)}
 
     def lost(self, strategy: str) -> list[int]:
-        """The replicates in which ``strategy`` was tuned, but has no result: it diverged or failed."""
+        """Return the replicates in which ``strategy`` was tuned, but has no result: it diverged or failed."""
         if not self.tells_strategies:
             return []
         tuned = {run.replicate for run in self.evidence.trials if run.strategy == strategy}
@@ -151,13 +151,13 @@ class Results:
         return sorted((tuned & judged) - {run.replicate for run in self.runs.get(strategy, ())})
 
     def label(self, strategy: str) -> str:
-        """Strategy and the groups that its tunings chose; the counts that differ are left out."""
+        """Return strategy and the groups that its tunings chose; the counts that differ are left out."""
         chosen = {run.variant for run in self.runs.get(strategy, ())}
         return next(iter(chosen)) if len(chosen) == 1 else strategy
 
     @property
     def split(self) -> str:
-        """For people."""
+        """The split that results are of, in words."""
         return "test" if self.prefix == "test/" else "validation"
 
     @cached_property
@@ -188,12 +188,12 @@ class Results:
 
     @property
     def count(self) -> int:
-        """How many replicates, or seeds, at most."""
+        """The number of replicates, or seeds, at most."""
         return max((len(self._of(runs)) for runs in self.runs.values()), default=0)
 
     @property
     def count_text(self) -> str:
-        """``5 tunings``, ``3 seeds``; ``1 to 3 seeds`` where they differ."""
+        """The count in words: ``5 tunings``, ``3 seeds``; ``1 to 3 seeds`` where they differ."""
         fewest = min((len(self._of(runs)) for runs in self.runs.values()), default=0)
         text = unit_text(self.count, "tuning" if self.by_tuning else "seed")
         return text if fewest == self.count else f"{fewest} to {text}"
@@ -203,7 +203,7 @@ class Results:
 
 
 def unit_text(count: int, what: str = "seed") -> str:
-    """``1 seed``, ``3 fresh seeds``, ``5 tunings``."""
+    """Return a count in words: ``1 seed``, ``3 fresh seeds``, ``5 tunings``."""
     return f"{count} {what}{'' if count == 1 else 's'}"
 
 
@@ -222,7 +222,7 @@ def _without_seed(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def deltas(results: Results) -> dict[str, float | None]:
-    """Delta-m of every strategy but the reference itself; empty where the reference was not trained."""
+    """Return the Delta-m of every strategy but the reference; empty where the reference was not trained."""
     if REFERENCE not in results.runs:
         return {}
     evidence = results.evidence
@@ -283,10 +283,10 @@ class PoorTuning:
     """A strategy that does better at the common learning rate than with what its tunings chose, on the same seeds.
 
     Attributes:
-        strategy: Its name.
+        strategy: The name of the strategy.
         lr: The common learning rate.
         there, chosen: The mean of the objective's metric there, and of its own choices.
-        seeds: On how many seeds.
+        seeds: The number of seeds.
     """
 
     strategy: str

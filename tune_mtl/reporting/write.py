@@ -30,10 +30,10 @@ class Report:
 
     Attributes:
         page: The page to open.
-        answers: By search.
+        answers: The answers by search.
         confirmed: Whether all of it rests on fresh seeds.
         claims: The paper's, checked.
-        tables: By search, as written.
+        tables: The tables by search, as written.
     """
 
     page: Path
@@ -44,7 +44,7 @@ class Report:
 
     @property
     def answer(self) -> str:
-        """In a few sentences."""
+        """The answer in a few sentences."""
         if len(self.answers) == 1:
             return str(next(iter(self.answers.values())))
         return "\n".join(f"{name}: {said}" for name, said in self.answers.items())
@@ -108,7 +108,7 @@ def write_report(*searches: str, out: str | Path | None = None, tracking_uri: st
 
 
 def paper_claims(*searches: str, tracking_uri: str | None = None) -> list[Claim]:
-    """The paper's claims, checked on the data of one or more searches.
+    """Check the paper's claims on the data of one or more searches.
 
     Raises:
         UserError: if there is no such search.
@@ -122,7 +122,7 @@ def _findings(name: str, tracking_uri: str | None) -> Findings:
 
 
 def tables_of(one: Findings) -> list[Table]:
-    """All that the evidence allows, in the order of the page."""
+    """Make all tables that the data allow, in the order of the page."""
     from tune_mtl.reporting.tables import contents as tabulated
 
     evidence, results = one.evidence, one.results
@@ -143,7 +143,7 @@ def tables_of(one: Findings) -> list[Table]:
 
 
 def _write_files(folder: Path, sections: "Sequence[Section]", claims: Sequence[Claim]) -> list[Path]:
-    """Everything that a report consists of; returns what was written, and nothing else that may lie there."""
+    """Write all that a report consists of; returns what was written, and nothing else that may lie there."""
     from tune_mtl.reporting.page import page
 
     contents: dict[Path, bytes] = {}
@@ -170,6 +170,6 @@ def _tables(folder: Path, tables: Sequence[Table]) -> dict[Path, bytes]:
 
 
 def _folder_name(searches: Sequence[str]) -> str:
-    """Names the folder of a report; of several searches, one that no other set of them has."""
+    """Return the name of a report's folder; of several searches, one that no other set of them has."""
     joined = "+".join(searches)
     return joined if len(joined) <= 100 else f"{joined[:80]}+{hashlib.sha256(joined.encode()).hexdigest()[:8]}"

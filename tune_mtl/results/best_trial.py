@@ -31,11 +31,11 @@ class BestTrial:
     Attributes:
         config: Flat and complete; ``tune_mtl.train(config["problem"], config)`` repeats it exactly.
         metrics: All that its run holds, ``best/...`` at the best epoch.
-        run_id: In MLflow.
+        run_id: The id of its run in MLflow.
         trial_id: The search's own ordinal.
         outcome: ``completed`` or ``stopped_early``.
         value: The objective at the best epoch; the mean over seeds where the config ran on several.
-        seeds: On how many.
+        seeds: The number of seeds on which the config ran.
         searched: The config keys that differ between the search's trials.
         search: The search's name.
         problem: The problem itself where it was given as an object, in the process that has it; else None: it is
@@ -76,7 +76,7 @@ class BestTrial:
             ) from None
 
     def load_model(self, problem: "Problem | None" = None) -> "MultiTaskModel":
-        """The trained network, on the CPU, ready to predict: what evaluation saw, Maximum Roaming's masks included.
+        """Return the trained network on the CPU, as evaluation saw it, Maximum Roaming's masks included.
 
         Args:
             problem: The problem itself, where it was defined in a notebook or in ``__main__`` and the search was run
@@ -126,7 +126,7 @@ class BestTrial:
         return headline + table(("config", "value"), config) + table(("at the best epoch", "value"), values)
 
     def _problem(self, given: "Problem | None") -> "Problem":
-        """The problem that was given now, or with the search, or that its name imports."""
+        """Return the problem that was given now, or with the search, or that its name imports."""
         from tune_mtl.problems.registry import load_problem
 
         name = str(self.config["problem"])
@@ -138,7 +138,7 @@ class BestTrial:
         return load_problem(given or self.problem or name, self.config)
 
     def train_command(self) -> str | None:
-        """The command line that repeats this trial exactly; None where the problem has no name to import it by."""
+        """Return the command that repeats this trial exactly; None where the problem has no name to import it by."""
         return train_command(self.config) if importable(str(self.config["problem"])) else None
 
 
@@ -149,7 +149,7 @@ _FLAGS = (
 
 
 def train_command(config: Mapping[str, Any]) -> str:
-    """``tune-mtl train ...`` with every value of ``config``."""
+    """Return ``tune-mtl train ...`` with every value of ``config``."""
     words = ["tune-mtl", "train", str(config["problem"])]
     for key, value in config.items():
         if key == "problem":

@@ -42,7 +42,7 @@ class Trained:
 
     @classmethod
     def of(cls, run: "Run") -> "Trained":
-        """From MLflow; a run that has not ended is ``running``, or ``interrupted``."""
+        """Read a run of MLflow; one that has not ended is ``running``, or ``interrupted``."""
         state = Outcome.RUNNING if run.info.status == "RUNNING" else Outcome.INTERRUPTED
         tags = run.data.tags
         return cls(
@@ -57,32 +57,32 @@ class Trained:
 
     @property
     def strategy(self) -> str:
-        """Its name."""
+        """The name of the strategy."""
         return str(self.config["strategy"])
 
     @property
     def groups(self) -> int | None:
-        """How many."""
+        """The number of task groups; None for a strategy without groups."""
         return _group_count(self.config)
 
     @property
     def lr(self) -> float:
-        """Learning rate."""
+        """The learning rate."""
         return float(self.config["lr"])
 
     @property
     def variant(self) -> str:
-        """Strategy and groups: ``io (4 groups)``."""
+        """The strategy and its groups: ``io (4 groups)``."""
         return variant(self.strategy, self.groups)
 
     @property
     def ranked(self) -> bool:
-        """Whether it ended in a way that counts."""
+        """Return whether it ended in a way that counts."""
         return is_ranked(self.outcome)
 
     @property
     def ended(self) -> bool:
-        """Whether it has ended, in whatever way."""
+        """Return whether it has ended, in whatever way."""
         return self.outcome not in (Outcome.RUNNING, Outcome.INTERRUPTED)
 
     @property
@@ -92,7 +92,7 @@ class Trained:
 
 
 def variant(strategy: str, groups: int | None) -> str:
-    """``io (4 groups)``; a strategy without groups by its name."""
+    """Return strategy and groups as ``io (4 groups)``; a strategy without groups by its name."""
     return strategy if groups is None else f"{strategy} ({groups} group{'s' if groups > 1 else ''})"
 
 
@@ -101,17 +101,17 @@ class Evidence:
     """A search, as MLflow has it.
 
     Attributes:
-        name: Of the search.
-        problem: As configs name it.
+        name: The name of the search.
+        problem: The problem, as configs name it.
         objective: What decided.
         settings: What was asked for.
         facts: What the search knew of the problem; see `problem_facts` in `tune_mtl.experiment`.
-        trials: Of the search, in their order.
-        reruns: Those that confirm, by role.
+        trials: The trials of the search, in their order.
+        reruns: The runs that confirm the winners.
         winners: The best trial of each strategy, the best first.
         state: ``complete``, ``running`` or ``interrupted``.
-        tags: Of the search's run.
-        run_id: Of the search's run.
+        tags: The tags of the search's run.
+        run_id: The id of the search's run.
     """
 
     name: str
@@ -130,28 +130,28 @@ class Evidence:
 
     @classmethod
     def read(cls, name: str, tracking_uri: str | None = None) -> "Evidence":
-        """All there is about search ``name``.
+        """Read all that there is about search ``name``.
 
         Raises:
             UserError: if there is no such search.
         """
-        uri, of, parent = find_search(name, tracking_uri)
+        uri, store, parent = find_search(name, tracking_uri)
         objective = Objective.parse(parent.data.tags[names.OBJECTIVE])
-        runs = search_runs(of, [parent.info.experiment_id], name, "trial")
-        reruns = search_runs(of, [parent.info.experiment_id], name, "confirm")
+        runs = search_runs(store, [parent.info.experiment_id], name, "trial")
+        reruns = search_runs(store, [parent.info.experiment_id], name, "confirm")
         return cls(
             name=name,
             problem=parent.data.tags.get(names.PROBLEM, ""),
             objective=objective,
-            settings=_artifact(of, parent, names.SETTINGS_FILE),
-            facts=_artifact(of, parent, names.FACTS_FILE),
+            settings=_artifact(store, parent, names.SETTINGS_FILE),
+            facts=_artifact(store, parent, names.FACTS_FILE),
             trials=sorted(map(Trained.of, runs), key=lambda run: run.trial_id),
             reruns=sorted(map(Trained.of, reruns), key=lambda run: run.trial_id),
             winners=best_by_strategy(name, tracking_uri=uri),
             state={"FINISHED": "complete", "RUNNING": "running"}.get(parent.info.status, "interrupted"),
             tags=dict(parent.data.tags),
             run_id=parent.info.run_id,
-            client=of,
+            client=store,
         )
 
     @property
@@ -161,12 +161,12 @@ class Evidence:
 
     @property
     def sign(self) -> int:
-        """What makes less better: 1, or -1 where more is."""
+        """The factor that makes less better: 1, or -1 where more is better."""
         return 1 if self.objective.mode == "min" else -1
 
     @cached_property
     def strategies(self) -> list[str]:
-        """Those that were searched: the winners in their order, then the others."""
+        """The strategies that were searched: the winners in their order, then the others."""
         tried = [*(self.settings.get("strategies") or ()), *(run.strategy for run in self.trials)]
         return list(dict.fromkeys([*self.winners, *tried]))
 
@@ -177,11 +177,11 @@ class Evidence:
 
     @property
     def tasks(self) -> list[str]:
-        """Their names."""
+        """The names of the tasks."""
         return list(self.facts.get("tasks", ()))
 
     def mode(self, metric: str) -> str | None:
-        """Which way ``metric`` (without its split) is better."""
+        """Return which way ``metric`` (without its split) is better."""
         if metric == self.quality:
             return self.objective.mode
         known: Mapping[str, str | None] = self.facts.get("metrics", {})
@@ -199,7 +199,7 @@ class Evidence:
 
     @property
     def replicated(self) -> bool:
-        """Whether the strategies were tuned more than once."""
+        """Return whether the strategies were tuned more than once."""
         return len(self.replicates) > 1
 
     @cached_property
@@ -241,7 +241,7 @@ class Evidence:
         ]
 
     def common_config(self, strategy: str) -> dict[str, Any] | None:
-        """The config of ``strategy`` at which paths are compared, all that strategies can share being the same.
+        """Return the config of ``strategy`` at which paths are compared, all that strategies can share being the same.
 
         Its own options and groups are those of its best trial; learning rate and the rest are those of the best trial
         of all. None where there is nothing to compare.
@@ -254,17 +254,17 @@ class Evidence:
         return {**shared_values(reference), **kept, "lr": self.common_lr}
 
     def confirmed(self, role: str, strategy: str | None = None) -> list[Trained]:
-        """Runs of a role that ended well, with the config that won, in the order of their seeds."""
+        """Return the runs of a role that ended well, with the config that won, in the order of their seeds."""
         return [run for run in self.rerun(role, strategy) if run.outcome == Outcome.COMPLETED]
 
     def rerun(self, role: str, strategy: str | None = None) -> list[Trained]:
-        """Runs of a role with the config that won, however they ended, in the order of their seeds."""
+        """Return the runs of a role with the config that won, however they ended, in the order of their seeds."""
         found = [run for run in self.reruns if run.role == role and strategy in (None, run.strategy)]
         return sorted((run for run in found if self._of_winner(run)), key=lambda run: int(run.config["seed"]))
 
     @property
     def outdated(self) -> list[Trained]:
-        """Confirming runs of configs that do not win any more."""
+        """The confirming runs of configs that do not win any more."""
         return [run for run in self.reruns if not self._of_winner(run)]
 
     def _of_winner(self, run: Trained) -> bool:
@@ -278,7 +278,7 @@ class Evidence:
         return mine == its
 
     def history(self, run: Trained, metric: str) -> dict[int, float]:
-        """A metric's value at each evaluated epoch."""
+        """Return a metric's value at each evaluated epoch."""
         key = (run.run_id, metric)
         if key not in self._histories:
             logged = self.client.get_metric_history(run.run_id, metric) if metric in run.metrics else []
@@ -313,7 +313,7 @@ class Evidence:
 
     @cached_property
     def grid_has_paths(self) -> bool:
-        """Whether the search itself ran every strategy to the end at the common learning rate: as a whole grid does."""
+        """Return whether the search itself, a grid, ran every strategy to the end at the common learning rate."""
         if (self.settings.get("algorithm"), self.settings.get("scheduler")) != ("grid", "none"):
             return False
         at_it = {run.strategy for run in self.trials if run.lr == self.common_lr and run.outcome == Outcome.COMPLETED}
@@ -325,7 +325,7 @@ class Evidence:
         return shared_values(next((won.config for name, won in self.winners.items() if shares_trunk(name)), {}))
 
     def paths(self) -> dict[str, list[Trained]]:
-        """By variant, the whole runs at the common learning rate, on the same seeds; empty where there are none."""
+        """Return by variant the whole runs at the common learning rate, on the same seeds; empty if there are none."""
         again = [*self.confirmed(names.CONFIRM), *self.confirmed(names.COMMON_PATH)]
         whole = [run for run in (self.trials if self.grid_has_paths else again) if run.outcome == Outcome.COMPLETED]
         at_it = [run for run in whole if run.lr == self.common_lr and "path/best_total" in run.metrics]
@@ -361,28 +361,28 @@ def shared_values(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def without_seed(config: Mapping[str, Any]) -> str:
-    """A config as a text that is the same for every seed."""
+    """Return a config as a text that is the same for every seed."""
     return json.dumps({key: value for key, value in config.items() if key != "seed"}, sort_keys=True)
 
 
 def shares_trunk(strategy: str) -> bool:
-    """Whether a strategy has a shared trunk, and so a path; one that this version does not know is taken to have."""
+    """Return whether a strategy has a shared trunk, and so a path; one that this version does not know has."""
     return strategy not in entries or entries[strategy].shares_trunk
 
 
 def _by_variant(runs: Iterable[Trained]) -> dict[str, list[Trained]]:
-    """Runs by strategy and groups, each config's own options aside: the first seen of a seed counts."""
+    """Return runs by strategy and groups, each config's own options aside: the first seen of a seed counts."""
     found: dict[str, dict[int, Trained]] = {}
     for run in runs:
         found.setdefault(run.variant, {}).setdefault(int(run.config["seed"]), run)
     return {name: [runs[seed] for seed in sorted(runs)] for name, runs in found.items()}
 
 
-def _artifact(of: "StoreClient", parent: "Run", file: str) -> dict[str, Any]:
-    """A JSON artifact of the search's run; empty for searches that have none."""
+def _artifact(store: "StoreClient", parent: "Run", file: str) -> dict[str, Any]:
+    """Return a JSON artifact of the search's run; empty for searches that have none."""
     with tempfile.TemporaryDirectory() as scratch:
         try:
-            content = json.loads(Path(of.download_artifacts(parent.info.run_id, file, scratch)).read_text())
+            content = json.loads(Path(store.download_artifacts(parent.info.run_id, file, scratch)).read_text())
         except (UserError, OSError, ValueError):
             return {}
         except Exception:  # each artifact store has its own way to say that there is no such file

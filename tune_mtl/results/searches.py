@@ -35,7 +35,7 @@ def searched_keys(configs: Iterable[Mapping[str, Any]]) -> list[str]:
 def best(
     name: str, *, strategy: str | None = None, tracking_uri: str | None = None, recompute: bool = False
 ) -> BestTrial:
-    """The best trial of search ``name``, or of one of its strategies.
+    """Return the best trial of search ``name``, or of one of its strategies.
 
     Where the search was confirmed, it is the best trial of the strategy that is best on fresh seeds; else the best of
     all.
@@ -48,36 +48,36 @@ def best(
     Raises:
         UserError: if there is no such search or strategy, or no trial of it has ended well.
     """
-    uri, of, parent = find_search(name, tracking_uri)
-    ranking = _winners(of, parent, name, recompute=recompute)
+    uri, store, parent = find_search(name, tracking_uri)
+    ranking = _winners(store, parent, name, recompute=recompute)
     if strategy is not None and strategy not in ranking:
         raise UserError(f"search '{name}' has no finished trial of '{strategy}'. {did_you_mean(strategy, ranking)}")
     if not ranking:
         raise UserError(f"search '{name}' has no trial that ended well yet.")
     kept = parent.data.tags.get(names.WINNER)
     leader = kept if kept in ranking else next(iter(ranking))
-    return _trial(of, parent, ranking[strategy or leader], uri)
+    return _trial(store, parent, ranking[strategy or leader], uri)
 
 
 def best_by_strategy(name: str, *, tracking_uri: str | None = None, recompute: bool = False) -> dict[str, BestTrial]:
-    """The best trial of each strategy that has one, the best strategy first."""
-    uri, of, parent = find_search(name, tracking_uri)
-    ranking = _winners(of, parent, name, recompute=recompute)
-    return {strategy: _trial(of, parent, winner, uri) for strategy, winner in ranking.items()}
+    """Return the best trial of each strategy that has one, the best strategy first."""
+    uri, store, parent = find_search(name, tracking_uri)
+    ranking = _winners(store, parent, name, recompute=recompute)
+    return {strategy: _trial(store, parent, winner, uri) for strategy, winner in ranking.items()}
 
 
-def _winners(of: "StoreClient", parent: "Run", name: str, *, recompute: bool) -> dict[str, Winner]:
-    """From the search's own run; where it does not say, or not to be believed, from all trials."""
+def _winners(store: "StoreClient", parent: "Run", name: str, *, recompute: bool) -> dict[str, Winner]:
+    """Return the winners as the search's own run has them; where it has none, find them among all trials."""
     if names.WINNERS in parent.data.tags and not recompute:
         return read_winners(parent.data.tags[names.WINNERS])
     ranking = new_ranking(parent.data.tags)
-    for run in search_runs(of, [parent.info.experiment_id], name, "trial"):
+    for run in search_runs(store, [parent.info.experiment_id], name, "trial"):
         ranking.add_run(run.info.run_id, run.data.tags, run.data.metrics)
     return ranking.winners()
 
 
-def _trial(of: "StoreClient", parent: "Run", winner: Winner, uri: str) -> BestTrial:
-    run = of.get_run(winner.run_id)
+def _trial(store: "StoreClient", parent: "Run", winner: Winner, uri: str) -> BestTrial:
+    run = store.get_run(winner.run_id)
     return BestTrial(
         config=json.loads(run.data.tags[names.CONFIG]),
         metrics=dict(run.data.metrics),
@@ -109,7 +109,7 @@ def export(
     ``best(name).load_model()`` does, in float32 on the CPU. It is loaded back and compared before it counts.
 
     Args:
-        name: Of the search.
+        name: The name of the search.
         to: ``mlflow``: a model of the winner's run, with signature and input example, for
             ``mlflow.pytorch.load_model("runs:/RUN_ID/model")``; ``torch``: a file for ``torch.export.load``; ``onnx``:
             a file for ONNX runtimes.
@@ -127,47 +127,47 @@ def export(
 
 
 def find_search(name: str, given_uri: str | None) -> "tuple[str, StoreClient, Run]":
-    """The store's address, a client, and the parent run of search ``name``.
+    """Return the store's address, a client, and the parent run of search ``name``.
 
     Raises:
         UserError: if the store does not answer or has no such search; the nearest name is suggested.
     """
     uri = tracking_uri(given_uri)
     reachable(uri)
-    of = client(uri)
-    found = search_runs(of, _experiments(of), name, "search")
+    store = client(uri)
+    found = search_runs(store, _experiments(store), name, "search")
     if not found:
-        near = did_you_mean(name, all_searches(of))
+        near = did_you_mean(name, all_searches(store))
         raise UserError(f"there is no search '{name}' in {without_secrets(uri)}. {near}")
-    return uri, of, found[0]
+    return uri, store, found[0]
 
 
-def all_searches(of: "StoreClient") -> "dict[str, Run]":
-    """Every search of the store, by name, the newest first."""
-    runs = search_runs(of, _experiments(of), None, "search")
+def all_searches(store: "StoreClient") -> "dict[str, Run]":
+    """Return every search of the store, by name, the newest first."""
+    runs = search_runs(store, _experiments(store), None, "search")
     return {run.data.tags[names.SEARCH]: run for run in sorted(runs, key=lambda run: -run.info.start_time)}
 
 
-def _experiments(of: "StoreClient") -> list[str]:
+def _experiments(store: "StoreClient") -> list[str]:
     """Return the ids of our experiments; the first thing that is asked of a store.
 
     Raises:
         UserError: if what answers is no store of this MLflow.
     """
     try:
-        return [e.experiment_id for e in of.search_experiments(filter_string=f"name LIKE '{names.PREFIX}%'")]
+        return [e.experiment_id for e in store.search_experiments(filter_string=f"name LIKE '{names.PREFIX}%'")]
     except Exception as error:  # each store has its own way not to answer
-        raise no_store(of.tracking_uri, error) from error
+        raise no_store(store.tracking_uri, error) from error
 
 
 def trials(name: str, *, tracking_uri: str | None = None, kind: str = "trial") -> "pd.DataFrame":
-    """One row per trial: ``trial_id``, ``replicate``, ``outcome``, ``run_id``, config, and every metric's last value.
+    """Return one row per trial: ``trial_id``, ``replicate``, ``outcome``, ``run_id``, config, last values of metrics.
 
     ``kind="confirm"`` gives the runs that confirmed the winners instead.
     """
     import pandas as pd
 
-    _, of, parent = find_search(name, tracking_uri)
+    _, store, parent = find_search(name, tracking_uri)
     rows = [
         {
             "trial_id": run.data.tags[names.TRIAL_ID],
@@ -177,7 +177,7 @@ def trials(name: str, *, tracking_uri: str | None = None, kind: str = "trial") -
             **json.loads(run.data.tags[names.CONFIG]),
             **run.data.metrics,
         }
-        for run in search_runs(of, [parent.info.experiment_id], name, kind)
+        for run in search_runs(store, [parent.info.experiment_id], name, kind)
     ]
     frame = pd.DataFrame(rows)
     return frame.sort_values("trial_id", ignore_index=True) if rows else frame

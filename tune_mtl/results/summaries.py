@@ -23,13 +23,13 @@ class SearchSummary:
 
 
 def summaries(given_uri: str | None = None) -> list[SearchSummary]:
-    """All searches of the store, the newest first."""
+    """Return all searches of the store, the newest first."""
     uri = tracking_uri(given_uri)
     reachable(uri)
-    of = client(uri)
+    store = client(uri)
     found = []
-    for name, parent in all_searches(of).items():
-        children = search_runs(of, [parent.info.experiment_id], name, "trial")
+    for name, parent in all_searches(store).items():
+        children = search_runs(store, [parent.info.experiment_id], name, "trial")
         counts = Counter(run.data.tags.get(names.OUTCOME, run.info.status.lower()) for run in children)
         try:
             winner = best(name, tracking_uri=uri)

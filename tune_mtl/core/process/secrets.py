@@ -11,12 +11,12 @@ _IN_QUERY = re.compile(r"(?i)([?&;](?:[a-z_]*password|passwd|pwd|token|secret|[a
 
 
 def without_secrets(text: str) -> str:
-    """``text`` with ``***`` for the user names, passwords and tokens of all addresses in it."""
+    """Return ``text`` with ``***`` for the user names, passwords and tokens of all addresses in it."""
     return _IN_QUERY.sub(rf"\1{HIDDEN}", _CREDENTIALS.sub(f"://{HIDDEN}@", text))
 
 
 def had_secrets(text: str) -> bool:
-    """Whether something was hidden in ``text``."""
+    """Return whether something was hidden in ``text``."""
     return f"//{HIDDEN}@" in text or f"={HIDDEN}" in text
 
 
@@ -24,5 +24,5 @@ class DiscreetFormatter(logging.Formatter):
     """Formats log records, tracebacks included, without secrets."""
 
     def format(self, record: Any) -> str:
-        """As usual, then cleaned."""
+        """Format the record as usual, then hide what is secret in it."""
         return without_secrets(super().format(record))

@@ -13,7 +13,7 @@ class Interrupted(KeyboardInterrupt):
     """A command was stopped by Ctrl-C or SIGTERM.
 
     Attributes:
-        way_on: What to type to go on, for people.
+        way_on: What a person types to go on.
     """
 
     def __init__(self, way_on: str) -> None:
@@ -60,7 +60,7 @@ def heed_sigterm() -> None:
 
 @contextmanager
 def heeding_sigterm() -> Iterator[None]:
-    """The same for the length of a ``with``."""
+    """Have SIGTERM stop this process gently for the length of a ``with``."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

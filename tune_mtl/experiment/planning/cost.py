@@ -29,9 +29,9 @@ class Measured:
 
     Attributes:
         disk: Bytes in all.
-        seconds: Of the longest trial of each strategy, extrapolated from a few mini-batches; empty if not asked for.
+        seconds: The seconds of each strategy's longest trial, from a few mini-batches; empty if not asked for.
         spent: Seconds of all trials, one after the other, likewise.
-        how: What was timed, in a sentence for people.
+        how: What was timed, in a sentence.
     """
 
     disk: int
@@ -41,7 +41,7 @@ class Measured:
 
     @property
     def seconds_per_trial(self) -> float:
-        """Of the longest trial of all; 0 if not asked for."""
+        """The seconds of the longest trial of all; 0 if they were not asked for."""
         return max(self.seconds.values(), default=0.0)
 
 
@@ -93,7 +93,7 @@ def _of_each_count(plan: Plan, strategy: str) -> list[Config]:
 
 
 def largest(plan: Plan) -> Config:
-    """The demanding config with most optimizer states."""
+    """Return the demanding config with most optimizer states."""
     tasks = len(plan.problem.tasks)
 
     def states(config: Config) -> int:

@@ -17,7 +17,7 @@ from tune_mtl.training.config import Config
 from tune_mtl.training.trainer import Trainer
 
 _FEWEST_SAMPLES = 2
-"""Of a mini-batch that is timed: one sample cannot be normalised over a batch."""
+"""The fewest samples of a mini-batch that is timed: one sample cannot be normalised over a batch."""
 _CUTS = (8, 4, 2, 1)
 """Into how many parts the sides of images are cut where every pixel has a target; only one part is learned from."""
 _SIDE = 16
@@ -33,10 +33,10 @@ class Timed:
     """One mini-batch that was timed.
 
     Attributes:
-        samples: In it.
+        samples: The number of samples in it.
         cut: Into how many parts the sides of its images were cut, of which one was left.
-        size: In whole samples: a quarter of an image is 0.25.
-        seconds: That it took.
+        size: The size in whole samples: a quarter of an image is 0.25.
+        seconds: The seconds that it took.
     """
 
     samples: int
@@ -51,8 +51,8 @@ class Pace:
 
     Attributes:
         config: It, with as few groups as any.
-        size: Of a mini-batch, in whole samples.
-        seconds: Of that mini-batch.
+        size: The size of a mini-batch, in whole samples.
+        seconds: The seconds that such a mini-batch takes.
         per_sample: Seconds that every further sample takes.
         evaluation: Seconds of a prediction, per sample.
         timed: The largest mini-batch that was timed; None if all is reckoned from another strategy's.
@@ -164,7 +164,7 @@ class _Trial:
         return Timed(samples, cut, self._size(samples, batch), taken)
 
     def predict(self, samples: int, cut: int) -> float:
-        """Time a prediction, per whole sample."""
+        """Return the seconds of a prediction, per whole sample."""
         batch = self._batch(samples, cut)
         with torch.no_grad():
             return self._seconds(lambda: self._trainer.strategy.predict(batch.inputs)) / self._size(samples, batch)
@@ -221,7 +221,7 @@ def trial_seconds(problem: Problem, config: Config, pace: Pace) -> float:
     Args:
         problem: What is learned.
         config: The trial.
-        pace: Of its strategy.
+        pace: The pace of its strategy.
     """
     if config.max_seconds is not None:
         return config.max_seconds

@@ -11,7 +11,7 @@ def as_the_paper(problem: str | Problem, loaded: Problem, given: Mapping[str, An
     """Return the problem and the settings of a search that repeats the paper's; what the user has decided stays.
 
     Args:
-        problem: As the user gave it; an object has been made with its options already.
+        problem: The problem, as the user gave it; an object has been made with its options already.
         loaded: The same, loaded.
         given: Settings of the search.
     """

@@ -133,7 +133,7 @@ class Plan:
 
     @cached_property
     def turns(self) -> list[Turn]:
-        """All trials, in the order in which they are tried."""
+        """The turns of all trials, in the order in which they are tried."""
         settings = self.settings
         if settings.algorithm == "grid":
             return grid_turns(self.space, settings.samples, self.seeds, settings.grown)
@@ -143,22 +143,22 @@ class Plan:
 
     @property
     def total(self) -> int:
-        """How many trials."""
+        """The number of trials."""
         return len(self.turns)
 
     @property
     def replicates(self) -> int:
-        """How many times each strategy is tuned, as far as that is decided."""
+        """The number of times that each strategy is tuned, as far as that is decided."""
         return len(self.seeds)
 
     def fresh_seeds(self, count: int) -> dict[int, list[int]]:
-        """The ``count`` seeds on which the choices of each replicate are judged."""
+        """Return the ``count`` seeds on which the choices of each replicate are judged."""
         found = fresh_seeds(list(self.seeds.values()), count)
         return {replicate: found[seed] for replicate, seed in self.seeds.items()}
 
     @property
     def slots(self) -> int:
-        """Trials that fit on this machine at once."""
+        """The number of trials that fit on this machine at once."""
         return max(1, int(len(os.sched_getaffinity(0)) / self.settings.cpus_per_trial))
 
     @property
@@ -173,7 +173,7 @@ class Plan:
 
     @property
     def tracking_uri(self) -> str:
-        """The MLflow store."""
+        """The address of the MLflow store."""
         return tracking_uri(self.settings.tracking_uri)
 
     @property
@@ -205,11 +205,11 @@ class Plan:
 
     @property
     def searched(self) -> tuple[str, ...]:
-        """Those of them that a search chooses."""
+        """The config keys that a search chooses."""
         return tuple(key for key in self.varied if key not in ("strategy", "seed"))
 
     def completed(self, chosen: Mapping[str, Any]) -> dict[str, Any]:
-        """A suggestion as a complete config."""
+        """Return a suggestion as a complete config."""
         config = {**self.constant, **chosen}
         if strategy_info(config["strategy"]).has_groups:
             config.setdefault("groups", len(self.problem.tasks))
@@ -309,7 +309,7 @@ def check_grid(space: Space) -> None:
 
 
 def make_budget(problem: Problem, settings: Settings, configs: Sequence[Config]) -> Budget:
-    """The budget of every trial.
+    """Return the budget of every trial.
 
     Counted in updates, everybody may take as many as the config that takes most of them within its epochs; so SUS may
     see the data several times as often.
@@ -331,6 +331,6 @@ def make_budget(problem: Problem, settings: Settings, configs: Sequence[Config])
 
 
 def mini_batches_per_epoch(problem: Problem, config: Config) -> int:
-    """How many; at least one."""
+    """Return the number of mini-batches in an epoch, at least one."""
     data = problem.data("train")
     return max(1, (0 if data is None else len(data)) // config.batch_size)

@@ -11,7 +11,7 @@ from tune_mtl.training.references.find import judged, judged_by_mean_loss, refer
 
 
 def judged_as_kept(problem: Problem, settings: Settings, folder: Path) -> Problem:
-    """``problem`` as the search in ``folder`` is judged by it; where there is no search yet, as a new one will be.
+    """Return ``problem`` as the search in ``folder`` judges it; where there is none yet, as a new one will.
 
     A search from before reference losses were kept goes on by ``val/loss``, as it began.
     """

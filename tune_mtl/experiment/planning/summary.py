@@ -13,8 +13,8 @@ class PlanSummary:
     """What a person reads of a plan.
 
     Attributes:
-        title: Of the table.
-        header: Of the table.
+        title: The title of the table.
+        header: The header of the table.
         rows: One per strategy.
         text: What follows the table.
     """

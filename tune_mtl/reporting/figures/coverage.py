@@ -30,21 +30,23 @@ _MANY = 100
 
 
 def what_was_tried(evidence: Evidence, results: Results, styles: Looks) -> Drawing | None:  # noqa: ARG001
-    """Learning rate and quality of every trial, a panel for each strategy."""
+    """Draw learning rate and quality of every trial, a panel for each strategy."""
     tried = _covered(evidence, styles)
-    if len({run.lr for of in tried for run in of.ended}) < 2 or not any(of.good for of in tried):
+    if len({run.lr for coverage in tried for run in coverage.ended}) < 2 or not any(
+        coverage.good for coverage in tried
+    ):
         return None
     columns = 1 if len(tried) == 1 else 2 if len(tried) in (2, 4) else 3
     rows = math.ceil(len(tried) / columns)
     figure, axes = new_figure(rows, columns, height=2.3 if rows == 1 else 1.7, sharex=True, sharey=True)
     places = axes[: len(tried)]
-    for of, place in zip(tried, places, strict=True):
-        _points(place, of, styles[of.strategy])
+    for coverage, place in zip(tried, places, strict=True):
+        _points(place, coverage, styles[coverage.strategy])
     fit_values(places, evidence.sign)
-    for of, place in zip(tried, places, strict=True):
-        _surroundings(place, of, styles[of.strategy], evidence.sign)
+    for coverage, place in zip(tried, places, strict=True):
+        _surroundings(place, coverage, styles[coverage.strategy], evidence.sign)
         above = evidence.sign > 0 and any(other.lost for other in tried)
-        place.set_title(short(of.strategy, 18), pad=11 if above else 6)
+        place.set_title(short(coverage.strategy, 18), pad=11 if above else 6)
     for index, place in enumerate(places):
         last = index + columns >= len(tried)
         learning_rate_axis(place, "learning rate" if last else "")
@@ -69,8 +71,8 @@ def what_was_tried(evidence: Evidence, results: Results, styles: Looks) -> Drawi
 
 
 def expected_bests(evidence: Evidence, results: Results, styles: Looks) -> Drawing | None:  # noqa: ARG001
-    """The expected best of n trials against n."""
-    curves = {of.strategy: curve for of in _covered(evidence, styles) if (curve := of.expected())}
+    """Draw the expected best of n trials against n."""
+    curves = {coverage.strategy: curve for coverage in _covered(evidence, styles) if (curve := coverage.expected())}
     if max(map(len, curves.values()), default=0) < 2:
         return None
     figure, (axes,) = new_figure()
@@ -99,78 +101,80 @@ def expected_bests(evidence: Evidence, results: Results, styles: Looks) -> Drawi
 
 
 def _covered(evidence: Evidence, styles: Looks) -> list[Coverage]:
-    """The strategies of which a trial has ended, in the same order as everywhere."""
+    """Return the strategies of which a trial has ended, in the same order as everywhere."""
     every = [Coverage.of(evidence, name) for name in styles if name in evidence.strategies]
-    return [of for of in every if of.ended]
+    return [coverage for coverage in every if coverage.ended]
 
 
-def _points(place: "Axes", of: Coverage, look: Look) -> None:
-    """The trials that have a result: hollow where they were stopped early."""
-    size = 4.5 if len(of.good) < _MANY else 2.5
+def _points(place: "Axes", coverage: Coverage, look: Look) -> None:
+    """Draw the trials that have a result: hollow where they were stopped early."""
+    size = 4.5 if len(coverage.good) < _MANY else 2.5
     for early in (True, False):
-        chosen = [run for run in of.good if (run.outcome == Outcome.STOPPED_EARLY) is early]
+        chosen = [run for run in coverage.good if (run.outcome == Outcome.STOPPED_EARLY) is early]
         place.plot(
-            [run.lr for run in chosen], [of.value(run) for run in chosen],
+            [run.lr for run in chosen], [coverage.value(run) for run in chosen],
             linestyle="none", marker="o", markersize=size, color=look.color, alpha=0.8,
             markerfacecolor="none" if early else look.color, markeredgewidth=0.9 if early else 0,
         )  # fmt: skip
 
 
-def _surroundings(place: "Axes", of: Coverage, look: Look, sign: int) -> None:
-    """The edges of what was searched, the trials without a result, the best; drawn when the axes have their scale."""
-    for edge in () if of.searched is None else (of.searched.low, of.searched.high):
+def _surroundings(place: "Axes", coverage: Coverage, look: Look, sign: int) -> None:
+    """Draw the edges of what was searched, lost trials and the best; when the axes have their scale."""
+    for edge in () if coverage.searched is None else (coverage.searched.low, coverage.searched.high):
         place.axvline(edge, color=_ink(), linewidth=0.8, linestyle=(0, (4, 3)), alpha=0.6)
-    if of.lost:
+    if coverage.lost:
         worst = 1.06 if sign > 0 else 0.05  # of the axes: just above them, or just above their lower end
         across = place.get_xaxis_transform()
-        rates = [run.lr for run in of.lost]
+        rates = [run.lr for run in coverage.lost]
         place.plot(rates, [worst] * len(rates), color=look.color, transform=across, clip_on=False, **_CROSS)
-    _rings(place, of)
+    _rings(place, coverage)
 
 
-def _rings(place: "Axes", of: Coverage) -> None:
-    """Around the winner of every tuning, and more so around the best of all."""
-    won = of.winners()
+def _rings(place: "Axes", coverage: Coverage) -> None:
+    """Draw rings around the winner of every tuning, and a stronger one around the best of all."""
+    won = coverage.winners()
     if len(won) > 1:
-        _ring(place, won, of, **_THIN)
-    best = [run for run in of.good if of.best is not None and run.run_id == of.best.run_id]
-    _ring(place, best, of, **_THICK)
+        _ring(place, won, coverage, **_THIN)
+    best = [run for run in coverage.good if coverage.best is not None and run.run_id == coverage.best.run_id]
+    _ring(place, best, coverage, **_THICK)
 
 
-def _ring(place: "Axes", runs: list[Trained], of: Coverage, **drawn: Any) -> None:
+def _ring(place: "Axes", runs: list[Trained], coverage: Coverage, **drawn: Any) -> None:
     low, high = place.get_ylim()
-    seen = [run for run in runs if low <= of.value(run) <= high]  # whole at the frame, but not beyond it
+    seen = [run for run in runs if low <= coverage.value(run) <= high]  # whole at the frame, but not beyond it
     if seen:
-        place.plot([run.lr for run in seen], [of.value(run) for run in seen], color=_ink(), clip_on=False, **drawn)
+        place.plot(
+            [run.lr for run in seen], [coverage.value(run) for run in seen], color=_ink(), clip_on=False, **drawn
+        )
 
 
 def _key(place: "Axes", tried: list[Coverage]) -> None:
-    """What the signs mean, in no strategy's colour."""
+    """Draw what the signs mean, in no strategy's colour."""
     dot: Any = {"linestyle": "none", "marker": "o", "markersize": 4.5, "color": _ink()}
     place.plot([], [], label="trial", markeredgewidth=0, **dot)
-    if any(run.outcome == Outcome.STOPPED_EARLY for of in tried for run in of.good):
+    if any(run.outcome == Outcome.STOPPED_EARLY for coverage in tried for run in coverage.good):
         place.plot([], [], label="stopped early", markerfacecolor="none", **dot)
-    if any(of.lost for of in tried):
+    if any(coverage.lost for coverage in tried):
         place.plot([], [], label="diverged or failed", color=_ink(), **_CROSS)
     place.plot([], [], label="best", color=_ink(), **_THICK)
-    if any(len(of.winners()) > 1 for of in tried):
+    if any(len(coverage.winners()) > 1 for coverage in tried):
         place.plot([], [], label="best of each tuning", color=_ink(), **_THIN)
-    if any(of.searched for of in tried):
+    if any(coverage.searched for coverage in tried):
         place.plot([], [], label="edges of the search", color=_ink(), linewidth=0.8, linestyle=(0, (4, 3)), alpha=0.6)
 
 
-def _in_words(of: Coverage) -> str:
-    counted = f"{of.strategy}: {len(of.ended)} trials"
-    counted += f", {len(of.lost)} of them diverged or failed" if of.lost else ""
-    if of.searched is not None:
-        counted += f", searched from {of.searched}"
-    if of.best is None:
+def _in_words(coverage: Coverage) -> str:
+    counted = f"{coverage.strategy}: {len(coverage.ended)} trials"
+    counted += f", {len(coverage.lost)} of them diverged or failed" if coverage.lost else ""
+    if coverage.searched is not None:
+        counted += f", searched from {coverage.searched}"
+    if coverage.best is None:
         return f"{counted}, none ended well"
-    return f"{counted}, the best {number(of.best.value)} at {number(float(of.best.config['lr']))}"
+    return f"{counted}, the best {number(coverage.best.value)} at {number(float(coverage.best.config['lr']))}"
 
 
 def _ink() -> str:
-    """The page's own text colour."""
+    """Return the page's own text colour."""
     return str(mpl.rcParams["text.color"])
 
 

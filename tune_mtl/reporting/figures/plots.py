@@ -37,7 +37,7 @@ _MOST_TASKS = 12
 
 
 def draw_all(evidence: Evidence, results: Results, styles: Looks | None = None) -> list[Drawing]:
-    """All that the evidence allows, in the order of the page; ``styles`` are those of all strategies on it."""
+    """Draw all that the data allow, in the order of the page; ``styles`` are those of all strategies on it."""
     makers: list[Callable[[Evidence, Results, Looks], Drawing | None]] = [
         learning_rates, what_was_tried, expected_bests, task_learning_rates, group_counts, learning_curves, paths,
         quality_and_cost,
@@ -48,7 +48,7 @@ def draw_all(evidence: Evidence, results: Results, styles: Looks | None = None) 
 
 
 def learning_rates(evidence: Evidence, results: Results, styles: Looks) -> Drawing | None:  # noqa: ARG001
-    """The best validation value against the learning rate (figures 1 and 2 of the paper)."""
+    """Draw the best validation value against the learning rate (figures 1 and 2 of the paper)."""
     metric = names.best_metric(evidence.objective.metric)
     figure, (axes,) = new_figure()
     said = [
@@ -72,7 +72,7 @@ def learning_rates(evidence: Evidence, results: Results, styles: Looks) -> Drawi
 
 
 def task_learning_rates(evidence: Evidence, results: Results, styles: Looks) -> Drawing | None:  # noqa: ARG001
-    """The same for every task's loss."""
+    """Draw the best value of every task's loss against the learning rate."""
     tasks = evidence.tasks[:_MOST_TASKS]
     if len(tasks) < 2:
         return None
@@ -105,7 +105,7 @@ def task_learning_rates(evidence: Evidence, results: Results, styles: Looks) -> 
 
 
 def group_counts(evidence: Evidence, results: Results, styles: Looks) -> Drawing | None:  # noqa: ARG001
-    """The best validation value against the learning rate for every group count (figure 3 of the paper)."""
+    """Draw the best validation value against the learning rate for every group count (figure 3 of the paper)."""
     metric = names.best_metric(evidence.objective.metric)
     tried = {
         strategy: sorted({run.groups for run in _of(evidence, strategy) if run.groups})
@@ -142,7 +142,7 @@ def group_counts(evidence: Evidence, results: Results, styles: Looks) -> Drawing
 
 
 def learning_curves(evidence: Evidence, results: Results, styles: Looks) -> Drawing | None:
-    """The objective over epochs, and over updates."""
+    """Draw the objective over epochs, and over updates."""
     figure, axes = new_figure(1, 2, height=2.3, sharey=True)
     said, several = [], False
     for strategy in (name for name in styles if name in results.runs):
@@ -178,7 +178,7 @@ def learning_curves(evidence: Evidence, results: Results, styles: Looks) -> Draw
 
 
 def paths(evidence: Evidence, results: Results, styles: Looks) -> Drawing | None:  # noqa: ARG001
-    """The distance covered against the distance from the start, epoch by epoch, at the common learning rate."""
+    """Draw the distance covered against the distance from the start, by epoch, at the common learning rate."""
     found = evidence.paths()
     figure, (axes,) = new_figure()
     said, farthest = [], 0.0
@@ -213,7 +213,7 @@ def paths(evidence: Evidence, results: Results, styles: Looks) -> Drawing | None
 
 
 def _reading(evidence: Evidence) -> str:
-    """How points, lines and bands are to be read."""
+    """Say how points, lines and bands are to be read."""
     if evidence.settings.get("algorithm") == "grid":
         return "Lines: the mean over seeds of the config that does best there; bands: one standard deviation."
     early = any(run.outcome == Outcome.STOPPED_EARLY for run in evidence.trials)
@@ -221,7 +221,7 @@ def _reading(evidence: Evidence) -> str:
 
 
 def _in_order(evidence: Evidence, styles: Looks) -> list[str]:
-    """The search's strategies, in the same order everywhere."""
+    """Return the search's strategies, in the same order everywhere."""
     return [name for name in styles if name in evidence.strategies]
 
 

@@ -63,10 +63,10 @@ class Drawing:
     """A figure with what it says.
 
     Attributes:
-        key: Its files' name.
-        title: In a line.
+        key: The name of its files.
+        title: The title, in a line.
         alternative: What it shows, for those who do not see it.
-        figure: Matplotlib's.
+        figure: The figure of Matplotlib.
         note: How to read it.
     """
 
@@ -78,15 +78,15 @@ class Drawing:
 
     @cached_property
     def svg(self) -> str:
-        """Vector, without a background."""
+        """The drawing as SVG, without a background."""
         return self._saved("svg", facecolor="none").decode()
 
     def inline(self) -> str:
-        """For a page: in the page's own text colour."""
+        """Return the drawing for a page, in the page's own text colour."""
         return re.sub(r"^.*?(?=<svg)", "", self.svg, flags=re.DOTALL).replace(_INK, "currentColor")
 
     def file(self, kind: str) -> bytes:
-        """For papers and slides: ``svg``, ``pdf`` or ``png``, black; the latter two on white."""
+        """Return the drawing for papers and slides: ``svg``, ``pdf`` or ``png``, black; the latter two on white."""
         return self.svg.encode() if kind == "svg" else self._saved(kind, facecolor="white")
 
     def _saved(self, kind: str, facecolor: str) -> bytes:
@@ -100,7 +100,7 @@ class Drawing:
 
 @contextmanager
 def style() -> Iterator[None]:
-    """Our look, for as long as it lasts."""
+    """Have figures drawn in our look for the length of a ``with``."""
     with mpl.rc_context(_STYLE):
         yield
 
@@ -108,7 +108,7 @@ def style() -> Iterator[None]:
 def new_figure(
     rows: int = 1, columns: int = 1, *, height: float = 2.6, sharex: bool = False, sharey: bool = False
 ) -> "tuple[Figure, list[Axes]]":
-    """A figure with a grid of axes, row by row; ``height`` is that of a row, legends come on top of it."""
+    """Return a figure with a grid of axes, row by row; ``height`` is that of a row, legends come on top of it."""
     figure = Figure(figsize=(WIDTH, height * rows + 0.3))
     made = figure.subplots(rows, columns, squeeze=False, sharex=sharex, sharey=sharey)
     return figure, [axes for line in made for axes in line]
@@ -127,7 +127,7 @@ Looks = Mapping[str, Look]
 
 
 def looks(drawn: Iterable[str]) -> dict[str, Look]:
-    """One look each, the same for the same ones in whatever order; colours repeat after eight, with other lines."""
+    """Return a look for each, the same for the same ones in any order; colours repeat after eight, with other lines."""
     order = {name: index for index, name in enumerate(registry)}
     known = sorted(set(drawn), key=lambda name: (order.get(name, len(order)), name))
     return {
@@ -137,7 +137,7 @@ def looks(drawn: Iterable[str]) -> dict[str, Look]:
 
 
 def band(axes: "Axes", x: Sequence[float], values: Sequence[Sequence[float]], look: Look, label: str) -> None:
-    """The mean over seeds at each ``x``, with a band of one standard deviation where there are several."""
+    """Draw the mean over seeds at each ``x``, with a band of one standard deviation where there are several."""
     means = np.array([statistics.fmean(found) for found in values])
     axes.plot(x, means, color=look.color, marker=look.marker, linestyle=look.line, markersize=3.5, label=label)
     if any(len(found) > 1 for found in values):
@@ -146,7 +146,7 @@ def band(axes: "Axes", x: Sequence[float], values: Sequence[Sequence[float]], lo
 
 
 def legend_below(figure: Figure, *axes: "Axes") -> None:
-    """One legend for the whole figure, under it."""
+    """Put one legend for the whole figure under it."""
     found = [pair for place in axes for pair in zip(*reversed(place.get_legend_handles_labels()), strict=True)]
     if found:
         unique = dict(found)
@@ -159,7 +159,7 @@ def legend_below(figure: Figure, *axes: "Axes") -> None:
 
 
 def learning_rate_axis(axes: "Axes", label: str = "") -> None:
-    """A logarithmic axis; within one decade its ticks are written out, and they never touch."""
+    """Make an axis logarithmic; within one decade its ticks are written out, and they never touch."""
     lines = [np.asarray(line.get_xdata(), dtype=float) for line in axes.get_lines()]
     rates = np.concatenate([*lines, np.empty(0)])
     axes.set(xscale="log", xlabel=label)
@@ -197,7 +197,7 @@ def fit_values(places: "Sequence[Axes]", sign: int) -> None:
 
 
 def _logarithmic(places: "Sequence[Axes]", low: float, high: float) -> None:
-    """From ``low`` to ``high``, with room for bands."""
+    """Make axes logarithmic from ``low`` to ``high``, with room for bands."""
     decades = math.log10(high / low)
     for place in places:
         place.set_yscale("log", nonpositive="clip")
@@ -209,7 +209,7 @@ def _logarithmic(places: "Sequence[Axes]", low: float, high: float) -> None:
 
 
 def _margin(low: float, high: float) -> float:
-    """The factor that leaves room at both ends of a logarithmic axis."""
+    """Return the factor that leaves room at both ends of a logarithmic axis."""
     return max(1.2, math.pow(high / low, 0.05))
 
 
@@ -261,16 +261,16 @@ class _Box:
     high: float
 
     def hits(self, other: "_Box") -> bool:
-        """Whether they overlap."""
+        """Return whether two boxes overlap."""
         beside = abs(2 * (self.x - other.x) + self.wide - other.wide) >= self.wide + other.wide
         above = abs(2 * (self.y - other.y) + self.high - other.high) >= self.high + other.high
         return not (beside or above)
 
     def within(self, frame: "_Box") -> bool:
-        """Whether it is to be seen whole, but for a little at the right, where there is room."""
+        """Return whether the box is seen whole, but for a little at the right, where there is room."""
         return self.x >= frame.x and self.y >= frame.y and self.y + self.high <= frame.y + frame.high
 
 
 def short(name: str, most: int = 24) -> str:
-    """A name that fits above a small plot."""
+    """Return a name that fits above a small plot."""
     return name if len(name) <= most else f"{name[: most - 3]}..."

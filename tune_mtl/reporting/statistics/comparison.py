@@ -45,7 +45,7 @@ class Comparison:
 
     @property
     def significant(self) -> bool:
-        """Whether the test finds a difference, of whatever is compared."""
+        """Return whether the test finds a difference, of whatever is compared."""
         return self.p < ALPHA
 
     def of(self, one: str) -> "Comparison":

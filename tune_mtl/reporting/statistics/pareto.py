@@ -24,12 +24,12 @@ class _Point:
 
     @property
     def place(self) -> tuple[float, float]:
-        """Seconds and value."""
+        """The seconds and the value."""
         return statistics.fmean(self.seconds), statistics.fmean(self.values)
 
 
 def quality_and_cost(evidence: Evidence, results: Results, styles: Looks) -> Drawing | None:  # noqa: ARG001
-    """Quality against training time with its Pareto front, group counts labelled."""
+    """Draw quality against training time with its Pareto front, group counts labelled."""
     points = _points(evidence)
     if not points:
         return None
@@ -66,7 +66,7 @@ def quality_and_cost(evidence: Evidence, results: Results, styles: Looks) -> Dra
 
 
 def _points(evidence: Evidence) -> list[_Point]:
-    """Of every strategy and group count, the config with the best mean in the search; on fresh seeds, if it has any."""
+    """Return the best config of every strategy and group count: by its mean on fresh seeds, if it has any."""
     metric = names.best_metric(evidence.objective.metric)
     fresh = _by_config(evidence.confirmed(names.CONFIRM), metric)
     best: dict[str, tuple[str, list[Trained]]] = {}
@@ -103,7 +103,7 @@ def _mean(runs: Sequence[Trained], metric: str) -> float:
 
 
 def pareto(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Those that no other beats in both (less is better), by the first."""
+    """Return the points that no other beats in both values (less is better), ordered by the first."""
     front: list[tuple[float, float]] = []
     for point in sorted(set(points)):
         if not front or point[1] < front[-1][1]:

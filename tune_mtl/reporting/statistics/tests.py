@@ -22,7 +22,7 @@ class Sample:
 
     @classmethod
     def of(cls, values: Sequence[float]) -> "Sample":
-        """Of at least one value."""
+        """Return the sample of at least one value."""
         deviation = statistics.stdev(values) if len(values) > 1 else math.nan
         return cls(statistics.fmean(values), deviation, len(values))
 
@@ -32,7 +32,7 @@ class Standing:
     """Where one of several results stands on one metric.
 
     Attributes:
-        rank: By the rule of :func:`standings`.
+        rank: The rank by the rule of :func:`standings`.
         p_value: That it is no worse than the best, Holm-corrected; NaN where it cannot be tested; 1 for the best.
         best: Whether it has the best mean.
         equivalent: Whether it is the best or no test tells it from the best.
@@ -45,7 +45,7 @@ class Standing:
 
 
 def welch(first: Sample, second: Sample) -> float:
-    """The two-sided p-value of equal means with unequal variances; NaN with fewer than two results on a side."""
+    """Return the two-sided p-value of equal means with unequal variances; NaN with fewer than two results on a side."""
     if min(first.count, second.count) < 2:
         return math.nan
     if first.deviation == 0 and second.deviation == 0:
@@ -60,12 +60,12 @@ def welch(first: Sample, second: Sample) -> float:
 
 
 def _unit(values: Sequence[float]) -> float:
-    """A power of two of the size of ``values``: dividing by it is exact, and keeps squares from over- and underflow."""
+    """Return a power of two of the size of ``values``: dividing by it is exact, and keeps squares within range."""
     return math.ldexp(1.0, max(-1000, math.frexp(max(map(abs, values)))[1] - 1))
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Holm's step-down correction: adjusted p-values, in the given order. NaN stays NaN and counts as no test."""
+    """Return p-values adjusted by Holm's step-down correction, in the given order. NaN stays NaN and is no test."""
     order = sorted((p, index) for index, p in enumerate(p_values) if not math.isnan(p))
     adjusted = [math.nan] * len(p_values)
     highest = 0.0
@@ -76,7 +76,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def shaffer(p_values: Sequence[float], strategies: int) -> list[float]:
-    """Shaffer's step-down correction for all pairs of some strategies: adjusted p-values, in the given order.
+    """Return p-values adjusted by Shaffer's step-down correction for all pairs of some strategies, in the given order.
 
     As Holm's, but a p-value is multiplied by the number of pairs that can be equal at the same time once the smaller
     ones are told apart: of three strategies, if two differ, at most one of the other two pairs is equal. NaN stays NaN.
@@ -127,7 +127,7 @@ def standings(samples: Mapping[str, Sample], mode: str, alpha: float = ALPHA) ->
 
 
 def average_ranks(tables: Sequence[Mapping[str, Standing]]) -> dict[str, float]:
-    """The mean rank over metrics of everyone who has a result on each."""
+    """Return the mean rank over metrics of everyone who has a result on each."""
     everywhere = [name for name in (tables[0] if tables else ()) if all(name in table for table in tables)]
     return {name: statistics.fmean(table[name].rank for table in tables) for name in everywhere}
 
@@ -138,10 +138,10 @@ def delta_m(
     modes: Mapping[str, str],
     tasks: Mapping[str, Sequence[str]],
 ) -> float | None:
-    """The mean relative improvement over single-task networks, in percent; positive is better.
+    """Return the mean relative improvement over single-task networks, in percent; positive is better.
 
     Args:
-        values, reference: By metric.
+        values, reference: The values by metric.
         modes: Which way each metric is better.
         tasks: The metrics of each task: a task counts once, with their mean.
 
@@ -172,7 +172,7 @@ class Difference:
 
 
 def difference(first: Sequence[float], second: Sequence[float], confidence: float = 0.95) -> Difference | None:
-    """Welch's interval for ``second - first``; None with fewer than two results on a side."""
+    """Return Welch's interval for ``second - first``; None with fewer than two results on a side."""
     if min(len(first), len(second)) < 2:
         return None
     value = statistics.fmean(second) - statistics.fmean(first)
@@ -185,7 +185,7 @@ def difference(first: Sequence[float], second: Sequence[float], confidence: floa
 
 
 def larger(first: Sequence[float], second: Sequence[float]) -> float:
-    """The one-sided p-value of ``second`` being no larger than ``first``: positive numbers, paired, as ratios."""
+    """Return the one-sided p-value of ``second`` being no larger than ``first``: paired positive numbers, as ratios."""
     logs = [math.log(b / a) for a, b in zip(first, second, strict=True)]
     if len(logs) < 2:
         return math.nan

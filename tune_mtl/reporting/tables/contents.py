@@ -29,7 +29,7 @@ _MEANING = {
 
 
 def quality_table(results: Results) -> Table:
-    """The objective, every task's metrics, average ranks and, where single-task networks were trained, Delta-m."""
+    """Make the table of the objective, every task's metrics, average ranks and, with single-task networks, Delta-m."""
     evidence = results.evidence
     shown = [evidence.quality, *(_of_tasks(results) if _few(results) else _overall(results))]
     first, *rest = dict.fromkeys(shown)
@@ -83,19 +83,19 @@ def _few(results: Results) -> bool:
 
 
 def _of_tasks(results: Results) -> list[str]:
-    """Every task's own metrics, and the losses that judge those without."""
+    """Return every task's own metrics, and the losses that judge those without."""
     own = [[*results.by_task[task], *results.judged_by_task[task]] for task in results.evidence.tasks]
     return [name for metrics in own for name in dict.fromkeys(metrics) if name in results.reported]
 
 
 def _overall(results: Results) -> list[str]:
-    """With many tasks: what is said of all of them together."""
+    """Return the metrics that are said of all tasks together, where there are many."""
     single = {name for metrics in results.by_task.values() for name in metrics}
     return [name for name in results.reported if name not in single and not name.startswith("loss/")]
 
 
 def _measured(results: Results, strategy: str, metric: str) -> Cell:
-    """Bold if it is best or not told from it; never where nobody knows which way is better."""
+    """Return a cell: bold if it is best or not told from it, never where nobody knows which way is better."""
     strong = bool(results.evidence.mode(metric)) and strategy in results.not_told_from_best(metric)
     return Cell(results.samples(metric).get(strategy), strong=strong)
 
@@ -105,7 +105,7 @@ def _directed(results: Results, metric: str) -> str:
 
 
 def tasks_table(results: Results) -> Table | None:
-    """With many tasks: their metrics, a row each; None where the first table has them."""
+    """Make the table of many tasks' metrics, a row each; None where the first table has them."""
     metrics = _of_tasks(results)
     if _few(results) or not metrics:
         return None
@@ -118,7 +118,7 @@ def tasks_table(results: Results) -> Table | None:
 
 
 def losses_table(results: Results) -> Table:
-    """The loss of every task: in columns, or, if they are many, in rows."""
+    """Make the table of every task's loss: in columns, or, if they are many, in rows."""
     tasks = {f"loss/{task}": task for task in results.evidence.tasks}
     titles = {name: title for name, title in {"loss": "mean loss", **tasks}.items() if name in results.reported}
     measured = {name: [_measured(results, strategy, name) for strategy in results.runs] for name in titles}
@@ -133,7 +133,7 @@ def losses_table(results: Results) -> Table:
 
 
 def updates_table(results: Results) -> Table | None:
-    """Each winner with its own budget, and with as many updates as the one that takes most; None without controls."""
+    """Make the table of winners with their own budget and with as many updates as the most; None without controls."""
     evidence, quality = results.evidence, results.evidence.quality
     equal = equal_updates(results)
     if not evidence.confirmed(names.EQUAL_UPDATES) or not equal:
@@ -174,7 +174,7 @@ _PATH = ("total", "shortest", "ratio")
 
 
 def path_table(results: Results) -> Table | None:
-    """Quality and covered distances at one learning rate, seed and start; None where no whole runs at one are there."""
+    """Make the table of quality and covered distances at one learning rate, seed and start; None without whole runs."""
     evidence = results.evidence
     found = evidence.paths()
     if not found:
@@ -197,7 +197,7 @@ def path_table(results: Results) -> Table | None:
 
 
 def best_path_table(results: Results) -> Table | None:
-    """Covered distances at each strategy's own best config."""
+    """Make the table of covered distances at each strategy's own best config."""
     found = {results.label(strategy): runs for strategy, runs in results.runs.items() if shares_trunk(strategy)}
     rows = _path_rows(found)
     note = "Learning rates differ here, and distances grow with them: not a comparison of methods."
@@ -220,7 +220,7 @@ def _path_rows(found: Mapping[str, Sequence[Trained]]) -> list[list[Cell]]:
 
 
 def cost_table(results: Results) -> Table:
-    """What a whole run takes."""
+    """Make the table of what a whole run takes."""
     evidence = results.evidence
     rows = []
     for strategy, runs in results.runs.items():
@@ -245,7 +245,7 @@ def cost_table(results: Results) -> Table:
 
 
 def search_table(evidence: Evidence) -> Table:
-    """How the budget was spent, and the best config of each strategy."""
+    """Make the table of how the budget was spent, and of the best config of each strategy."""
     rows = []
     searched = evidence.searched
     for strategy in evidence.strategies:
@@ -274,7 +274,7 @@ def search_table(evidence: Evidence) -> Table:
 
 
 def tunings_table(results: Results) -> Table | None:
-    """What every tuning chose and what became of it on fresh seeds; None where there was one of each strategy."""
+    """Make the table of what every tuning chose and reached on fresh seeds; None with one tuning of each strategy."""
     evidence = results.evidence
     if not evidence.replicated:
         return None

@@ -13,7 +13,7 @@ _SENTENCE = 40
 
 
 def latex(table: "Table") -> str:
-    """A ``table`` environment; its first line names the packages that it needs."""
+    """Return a ``table`` environment; its first line names the packages that it needs."""
     names = [name for _, found in table.headings for name in found]
     columns = list(zip(names, *table.texts, strict=True))
     longest = [max(map(_width, column)) for column in columns]
@@ -44,13 +44,13 @@ def latex(table: "Table") -> str:
 
 
 def _width(text: str) -> float:
-    """In letters; deviations are set smaller."""
+    """Return the width of a text in letters; deviations are set smaller."""
     value, _, deviation = text.partition(" ± ")
     return len(value) + 0.75 * len(deviation) + 1.5 * bool(deviation)
 
 
 def _columns(table: "Table", longest: list[float], paragraphs: list[bool]) -> str:
-    """Texts to the left, numbers to the right, sentences in what is left of the line."""
+    """Set texts to the left, numbers to the right, sentences in what is left of the line."""
     short = sum(most + 2 for most, paragraph in zip(longest, paragraphs, strict=True) if not paragraph)
     share = max(0.4, 1 - short / _LINE_LETTERS) - 0.09
     weights = [math.sqrt(most) if paragraph else 0.0 for most, paragraph in zip(longest, paragraphs, strict=True)]
@@ -96,5 +96,5 @@ _TEX = {
 
 
 def tex(text: str) -> str:
-    """``text`` as LaTeX shows it; what no standard font has becomes a question mark."""
+    """Return ``text`` as LaTeX shows it; what no standard font has becomes a question mark."""
     return "".join(_TEX.get(letter, letter if letter.isascii() else "?") for letter in text)

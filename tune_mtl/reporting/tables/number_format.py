@@ -11,14 +11,14 @@ _ALIKE = 100.0
 
 
 def number(value: float) -> str:
-    """Four significant digits, whole numbers in full; a dash for what is undefined."""
+    """Return four significant digits, whole numbers in full; a dash for what is undefined."""
     if math.isnan(value):
         return "-"
     return f"{value:.0f}" if 1000 <= abs(value) < 1e9 else f"{value:.4g}"
 
 
 def sample_text(sample: Sample, decimals: int | None = None) -> str:
-    """``0.1235 ± 0.0032``: four significant digits of the larger, or so many ``decimals``."""
+    """Return ``0.1235 ± 0.0032``: four significant digits of the larger, or so many ``decimals``."""
     known = [value for value in (sample.mean, sample.deviation) if not math.isnan(value)]
     size = _size(sample)
     if decimals is None and size and not _plain(size):
@@ -28,7 +28,7 @@ def sample_text(sample: Sample, decimals: int | None = None) -> str:
 
 
 def sample_texts(samples: Sequence[Sample]) -> list[str]:
-    """A column of them: with the same decimals, where their sizes allow it."""
+    """Return a column of samples: with the same decimals, where their sizes allow it."""
     sizes = [size for size in map(_size, samples) if size]
     alike = bool(sizes) and all(map(_plain, sizes)) and max(sizes) < _ALIKE * min(sizes)
     decimals = _decimals(max(sizes)) if alike else None
@@ -36,7 +36,7 @@ def sample_texts(samples: Sequence[Sample]) -> list[str]:
 
 
 def rounded(value: float, uncertainty: float) -> str:
-    """As many digits as mean something: two significant ones of the ``uncertainty``, but never a zero that is none."""
+    """Round to the digits that mean something: two significant ones of the ``uncertainty``, but never a wrong zero."""
     if not _plain(abs(uncertainty)) or not (value == 0 or _plain(abs(value)) or abs(value) < abs(uncertainty)):
         return number(value)
     text = f"{value:.{max(0, 1 - math.floor(math.log10(abs(uncertainty))))}f}"
@@ -44,12 +44,12 @@ def rounded(value: float, uncertainty: float) -> str:
 
 
 def difference_text(gap: Difference | Comparison, value: float) -> str:
-    """``value``, some end of ``gap``'s interval or its middle, as precisely as the interval is narrow."""
+    """Return ``value``, some end of ``gap``'s interval or its middle, as precisely as the interval is narrow."""
     return rounded(value, (gap.high - gap.low) / 2)
 
 
 def p_text(p_value: float) -> str:
-    """``p = 0.012``; what is too small to be told from zero as such."""
+    """Return ``p = 0.012``; what is too small to be told from zero is written as such."""
     return f"p = {p_value:.2g}" if p_value >= 1e-6 else "p < 1e-06" if p_value >= 0 else "no test"
 
 
@@ -58,10 +58,10 @@ def _size(sample: Sample) -> float:
 
 
 def _plain(size: float) -> bool:
-    """Whether it is written without an exponent."""
+    """Return whether a number of this size is written without an exponent."""
     return 1e-4 <= size < 1e9
 
 
 def _decimals(size: float) -> int:
-    """So many that ``size`` has four significant digits."""
+    """Return the decimals with which ``size`` has four significant digits."""
     return max(0, 3 - math.floor(math.log10(size))) if size else 0

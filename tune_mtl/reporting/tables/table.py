@@ -21,7 +21,7 @@ class Cell:
     Attributes:
         value: None where there is none.
         strong: Set in bold.
-        decimals: Of a number; default: four significant digits.
+        decimals: The decimals of a number; default: four significant digits.
     """
 
     value: str | float | Sample | None
@@ -30,7 +30,7 @@ class Cell:
 
     @property
     def text(self) -> str:
-        """For people."""
+        """The text that a person reads."""
         value = self.value
         if value is None:
             return "-"
@@ -46,10 +46,10 @@ class Table:
     """Rows under a header.
 
     Attributes:
-        key: Its file's name.
-        title: In a line.
+        key: The name of its files.
+        title: The title, in a line.
         header: Column names; the first column names the rows.
-        rows: As many cells each.
+        rows: The rows, each with a cell for every column.
         notes: What a reader has to know.
         grouped: Whether columns named ``task/metric`` share a heading of their task.
     """
@@ -63,25 +63,25 @@ class Table:
 
     @cached_property
     def texts(self) -> list[list[str]]:
-        """Every row's cells for people; results below each other have the same decimals."""
+        """The texts of every row that a person reads; results below each other have the same decimals."""
         columns = [_column([row[index] for row in self.rows]) for index in range(len(self.header))]
         return [list(row) for row in zip(*columns, strict=True)]
 
     @cached_property
     def words(self) -> list[bool]:
-        """Which columns hold texts, and are set to the left."""
+        """For each column, whether it holds texts, which are set to the left."""
         values = [[row[index].value for row in self.rows] for index in range(len(self.header))]
         return [index == 0 or any(isinstance(value, str) for value in found) for index, found in enumerate(values)]
 
     @cached_property
     def headings(self) -> list[tuple[str, list[str]]]:
-        """Column names by the heading that they share, which is empty for those without."""
+        """The column names by the heading that they share, which is empty for those without."""
         split = [name.partition("/") if self.grouped else (name, "", "") for name in self.header]
         named = [(group, rest) if slash else ("", group) for group, slash, rest in split]
         return [(group, [name for _, name in found]) for group, found in itertools.groupby(named, lambda pair: pair[0])]
 
     def markdown(self) -> str:
-        """GitHub's."""
+        """Return the table in GitHub's Markdown."""
         lines = [
             f"**{self.title}**",
             "",
@@ -96,7 +96,7 @@ class Table:
         return "\n".join([*lines, "", *(line for note in self.notes for line in (note, ""))])
 
     def csv(self) -> str:
-        """Numbers in full; a sample in three columns, its mean, deviation and number of seeds."""
+        """Return numbers in full; a sample in three columns, its mean, deviation and number of seeds."""
         sampled = [any(isinstance(row[index].value, Sample) for row in self.rows) for index in range(len(self.header))]
         written = io.StringIO()
         writer = csv.writer(written, lineterminator="\n")
@@ -116,13 +116,13 @@ class Table:
         return written.getvalue()
 
     def latex(self) -> str:
-        """A ``table`` environment; its first line names the packages that it needs."""
+        """Return a ``table`` environment; its first line names the packages that it needs."""
         from tune_mtl.reporting.tables.latex import latex
 
         return latex(self)
 
     def html(self, prefix: str = "") -> str:
-        """With its title above, in a box that scrolls by itself where the screen is narrow.
+        """Return the table with its title above, in a box that scrolls by itself where the screen is narrow.
 
         ``prefix`` tells its id from those of other tables with the same key.
         """
@@ -163,7 +163,7 @@ class Table:
         return "".join(cells)
 
     def _downloads(self) -> str:
-        """The other forms, within the page: it stays one file."""
+        """Return the other forms within the page, which stays one file."""
         forms = (("CSV", "csv", self.csv()), ("LaTeX", "tex", self.latex()), ("Markdown", "md", self.markdown()))
         links = (
             f'<a download="{self.key}.{kind}" href="data:text/plain;charset=utf-8;base64,'
