@@ -169,7 +169,7 @@ def extend(
     if samples < 1:
         raise UserError(f"samples={samples} must be at least 1: it is how many trials more.")
     settings = saved_settings(name, address=address, storage=storage, tracking_uri=tracking_uri)
-    _, of, parent = find_search(name, settings.tracking_uri)
+    _, store, parent = find_search(name, settings.tracking_uri)
     if parent.info.status != "FINISHED":
         raise UserError(f"search '{name}' is not complete: tune-mtl resume {name} first.")
     plan = Plan.make(load_problem(problem or settings.problem, settings.fixed), settings)
