@@ -5,7 +5,7 @@ from typing import Any
 
 PREFIX = "tune-mtl/"
 
-SEARCH = "tune_mtl.experiment.search"
+SEARCH = "tune_mtl.search"
 TRIAL_ID = "tune_mtl.trial_id"
 KIND = "tune_mtl.kind"
 REPLICATE = "tune_mtl.replicate"
