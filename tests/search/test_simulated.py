@@ -12,7 +12,7 @@ from benchmarks.metering import CONTROLLER, Meter
 from benchmarks.scale import HALVING, LOGGER, SCREEN, SEARCHER, TRACKER, wrap_parts
 from benchmarks.simulated import simulated_actors
 from tests.search.records import check_records
-from tune_mtl.ray_tune.snapshots import SNAPSHOT
+from tune_mtl.tracking.names import SNAPSHOT
 
 PROBLEM, TRIALS, AT_ONCE = "tests.trainables.fixtures:problem", 30, 5
 pytestmark = [pytest.mark.usefixtures("ray_home"), pytest.mark.slow]

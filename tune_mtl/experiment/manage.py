@@ -15,7 +15,6 @@ from tune_mtl.core.options import build
 from tune_mtl.core.secrets import had_secrets
 from tune_mtl.experiment.lock import alone_in
 from tune_mtl.experiment.planning.settings import Settings
-from tune_mtl.ray_tune.snapshots import SNAPSHOT
 from tune_mtl.results.best_trial import BestTrial
 from tune_mtl.results.searches import all_searches, best, find_search
 from tune_mtl.tracking import names
@@ -141,7 +140,7 @@ def release_unbegun(name: str, folder: Path, uri: str) -> bool:
     holds, or whose folder is not here, is left alone.
     """
     waiting = any(path.stat().st_size for path in (folder / "tracking").glob("*/*"))
-    if not _ours(folder) or (folder / SNAPSHOT).exists() or waiting:
+    if not _ours(folder) or (folder / names.SNAPSHOT).exists() or waiting:
         return False
     of = client(uri)
     parent = all_searches(of).get(name)
