@@ -129,7 +129,7 @@ def measure(size: int, concurrency: int, algorithm: str) -> dict[str, Any]:
 
 def _driver(meter: Meter, whole: Cost, folder: Path) -> dict[str, Any]:
     """Of the run itself."""
-    from tune_mtl.ray_tune.snapshots import SNAPSHOT as FILE
+    from tune_mtl.tracking.names import SNAPSHOT as FILE
 
     results, starts = meter.count("result"), meter.count("start")
     aside = (SEARCHER, SNAPSHOT, ELSEWHERE)

@@ -19,7 +19,7 @@ import yaml
 from ray.autoscaler._private.util import prepare_config, validate_config
 
 from tests.deploy.command_lines import code_blocks, command_lines, parse
-from tune_mtl.ray_tune.snapshots import SNAPSHOT
+from tune_mtl.tracking.names import SNAPSHOT
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"

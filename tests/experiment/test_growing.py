@@ -12,8 +12,8 @@ from tune_mtl import UserError
 from tune_mtl.core.files import write_json
 from tune_mtl.experiment.lock import alone_in
 from tune_mtl.experiment.search import plan_search
-from tune_mtl.ray_tune.snapshots import SNAPSHOT
 from tune_mtl.tracking import names
+from tune_mtl.tracking.names import SNAPSHOT
 
 PROBLEM = "tests.trainables.fixtures:problem"
 pytestmark = [pytest.mark.usefixtures("ray_home"), pytest.mark.slow, pytest.mark.timeout(280)]

@@ -7,8 +7,8 @@ import pytest
 from tune_mtl.core.errors import UserError
 from tune_mtl.experiment.lock import alone_in
 from tune_mtl.experiment.manage import release_unbegun
-from tune_mtl.ray_tune.snapshots import SNAPSHOT
 from tune_mtl.tracking import names
+from tune_mtl.tracking.names import SNAPSHOT
 
 
 def test_only_a_search_without_any_trial_leaves_its_name_free(tmp_path):

@@ -6,7 +6,10 @@ from typing import Annotated
 
 import typer
 
+from tune_mtl.commands.short_lived import short_lived
 
+
+@short_lived
 def report(
     names: Annotated[list[str], typer.Argument(metavar="NAME...", help="The names of one or more searches.")],
     out: Annotated[Path | None, typer.Option(help="Folder. Default: reports/NAME in ./runs.")] = None,
@@ -25,6 +28,7 @@ def report(
     screen.show_report(write_report(*names, out=out, tracking_uri=tracking_uri))
 
 
+@short_lived
 def claims(
     names: Annotated[list[str], typer.Argument(metavar="NAME...", help="The names of one or more searches.")],
     tracking_uri: Annotated[str | None, typer.Option(help="The MLflow store.")] = None,
@@ -36,6 +40,7 @@ def claims(
     screen.show_claims(paper_claims(*names, tracking_uri=tracking_uri))
 
 
+@short_lived
 def best(
     name: Annotated[str, typer.Argument(help="The name of the search.")],
     strategy: Annotated[str | None, typer.Option(help="The best of this strategy alone.")] = None,
@@ -58,6 +63,7 @@ def best(
     screen.show_best(name, found)
 
 
+@short_lived
 def list_searches(tracking_uri: Annotated[str | None, typer.Option(help="The MLflow store.")] = None) -> None:
     """List the searches of the store: state, trials, best."""
     from tune_mtl.results.summaries import summaries
@@ -66,6 +72,7 @@ def list_searches(tracking_uri: Annotated[str | None, typer.Option(help="The MLf
     screen.show_searches(summaries(tracking_uri))
 
 
+@short_lived
 def rm(
     name: Annotated[str, typer.Argument(help="The name of the search to remove.")],
     tracking_uri: Annotated[str | None, typer.Option(help="The MLflow store.")] = None,

@@ -124,7 +124,7 @@ def release_unbegun(name: str, folder: Path, uri: str) -> bool:
     holds, or whose folder is not here, is left alone.
     """
     waiting = any(path.stat().st_size for path in (folder / "tracking").glob("*/*"))
-    if not _ours(folder) or (folder / SNAPSHOT).exists() or waiting:
+    if not _ours(folder) or (folder / names.SNAPSHOT).exists() or waiting:
         return False
     store = client(uri)
     parent = all_searches(store).get(name)

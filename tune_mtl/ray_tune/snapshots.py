@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING
 from tune_mtl.core.errors import UserError
 from tune_mtl.core.files import replace_atomically
 from tune_mtl.ray_tune import compat
+from tune_mtl.tracking.names import SNAPSHOT
 
 if TYPE_CHECKING:
     from ray.tune.execution.tune_controller import TuneController
 
 logger = logging.getLogger(__name__)
 
-SNAPSHOT = "snapshot.zip"
 _SECONDS = 2.0
 _COST_SHARE = 19
 """Snapshots may take a twentieth of the time."""

@@ -21,8 +21,9 @@ from tune_mtl.ray_tune.callbacks import ProgressCallback, TrackingCallback
 from tune_mtl.ray_tune.loop import Decisions, LoopState, TrialLoop
 from tune_mtl.ray_tune.retries import RETRIES, Retries
 from tune_mtl.ray_tune.searcher import FairSearcher
-from tune_mtl.ray_tune.snapshots import SNAPSHOT, Snapshots, put_back
+from tune_mtl.ray_tune.snapshots import Snapshots, put_back
 from tune_mtl.ray_tune.turns import Turn
+from tune_mtl.tracking.names import SNAPSHOT
 from tune_mtl.tracking.progress import Observer, Progress
 from tune_mtl.tracking.replay import Replay
 from tune_mtl.tracking.tracker import Tracker

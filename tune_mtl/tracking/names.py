@@ -32,6 +32,9 @@ JOURNALS = "tracking"
 SETTINGS_FILE = "search.json"
 """A search's settings: in its folder, and an artifact of its run."""
 
+SNAPSHOT = "snapshot.zip"
+"""The saved state of a search, in its folder: what a resume goes on from."""
+
 FACTS_FILE = "problem.json"
 """What a report has to know of the problem, an artifact of the search's run."""
 
