@@ -3,10 +3,11 @@
 import ast
 import importlib.util
 import re
-import tomllib
 from pathlib import Path
 
 import pytest
+
+from tune_mtl.core.version import VERSION
 
 DOCS = Path(__file__).parents[1] / "docs"
 
@@ -76,4 +77,4 @@ def test_a_file_or_name_that_is_gone_is_found():
 
 def test_the_newest_version_of_the_changelog_is_this_one():
     versions = re.findall(r"^## \[?([\d.]+)", (ROOT / "CHANGELOG.md").read_text(), flags=re.MULTILINE)
-    assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"] == versions[0]
+    assert versions[0] == VERSION

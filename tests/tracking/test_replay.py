@@ -46,5 +46,5 @@ def test_reporting_again_changes_nothing(epochs):
     assert [replay.stopped("a", epoch) for epoch in range(1, 7)] == [False] * 4 + [True, None]
 
 
-def test_there_may_be_no_diary(tmp_path):
+def test_there_may_be_no_journal(tmp_path):
     assert Replay.read(tmp_path / "nothing") == Replay()

@@ -14,7 +14,6 @@ from tune_mtl.core.options import build
 from tune_mtl.core.process.secrets import had_secrets
 from tune_mtl.experiment.formats import SAVED, check_format
 from tune_mtl.experiment.lock import alone_in
-from tune_mtl.ray_tune.snapshots import SNAPSHOT
 from tune_mtl.results.searches import all_searches, find_search
 from tune_mtl.results.settings import Settings
 from tune_mtl.tracking import names

@@ -30,7 +30,7 @@ class Cluster:
         self._ours.enter_context(heeding_sigterm())
         os.environ.setdefault("TUNE_DISABLE_STRICT_METRIC_CHECKING", "1")
         os.environ.setdefault("TUNE_DISABLE_AUTO_CALLBACK_LOGGERS", "1")
-        os.environ["TUNE_GLOBAL_CHECKPOINT_S"] = "inf"  # see snapshot.py
+        os.environ["TUNE_GLOBAL_CHECKPOINT_S"] = "inf"  # see snapshots.py
         os.environ.setdefault("RAY_AIR_NEW_OUTPUT", "0")
         if ray.is_initialized():
             heed_sigterm()

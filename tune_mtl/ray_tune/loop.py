@@ -11,8 +11,7 @@ from ray.tune.schedulers import FIFOScheduler
 from trainables.keys import OUTCOME, REASON, TRIAL
 from tune_mtl.core.outcome import Outcome
 from tune_mtl.ray_tune import compat
-from tune_mtl.ray_tune.halving import FairHalving
-from tune_mtl.ray_tune.verdict import GO_ON, Verdict
+from tune_mtl.ray_tune.verdict import GO_ON, Judge, Verdict
 from tune_mtl.tracking.replay import Replay
 
 if TYPE_CHECKING:
@@ -71,7 +70,7 @@ class TrialLoop(FIFOScheduler):
             whether a trial has ended since the last call.
     """
 
-    def __init__(self, judge: FairHalving, time_budget: float | None = None) -> None:
+    def __init__(self, judge: Judge, time_budget: float | None = None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.judge = judge
         self.time = TimeBudget(time_budget)

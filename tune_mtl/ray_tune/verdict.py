@@ -1,7 +1,7 @@
 """A scheduler's decision about a trial: a value that goes to searcher, tracker and screen, so that nobody infers it."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from ray.tune.experiment import Trial
 
@@ -34,14 +34,14 @@ class Judge(Protocol):
     def enter(self, trial: Trial) -> None:
         """Get to know a trial; again after a resume, where it may be known already."""
 
-    def judge(self, trial: Trial, result: dict[str, object]) -> Verdict:
+    def judge(self, trial: Trial, result: dict[str, Any]) -> Verdict:
         """Decide about a trial after an evaluation."""
 
-    def leave(self, trial: Trial) -> None:
-        """Let go of a trial that has ended."""
+    def leave(self, trial: Trial, result: dict[str, Any] | None = None) -> None:
+        """Let go of a trial that has ended, with its last ``result`` if it gave one."""
 
-    def state(self) -> dict[str, object]:
+    def state(self) -> dict[str, Any]:
         """Return what a resume needs, as plain values."""
 
-    def take_up(self, state: dict[str, object]) -> None:
+    def take_up(self, state: dict[str, Any]) -> None:
         """Go on from a saved state."""

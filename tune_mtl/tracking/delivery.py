@@ -31,7 +31,7 @@ class Delivery:
     def __init__(
         self, journal: Journal, calls: Mapping[str, Callable[..., None]], answers: Callable[[], bool] = lambda: True
     ) -> None:
-        self._spool, self._calls, self._answers = journal, calls, answers
+        self._journal, self._calls, self._answers = journal, calls, answers
         self._new = threading.Event()
         self._give_up_at: float | None = None
         self.seconds: list[float] = []
@@ -40,7 +40,7 @@ class Delivery:
 
     def submit(self, call: str, **arguments: Any) -> None:
         """Have ``call`` made, with plain values, after all that were submitted before it."""
-        self._spool.append({"call": call, "arguments": arguments})
+        self._journal.append({"call": call, "arguments": arguments})
         self._new.set()
 
     def close(self, patience: float | None = None) -> int:
@@ -49,8 +49,8 @@ class Delivery:
         self._give_up_at = time.monotonic() + (_PATIENCE if patience is None else patience)
         self._new.set()
         self._thread.join()
-        waiting = self._spool.waiting()
-        self._spool.close()
+        waiting = self._journal.waiting()
+        self._journal.close()
         return waiting
 
     def _deliver(self) -> None:
@@ -58,7 +58,7 @@ class Delivery:
         while True:
             self._new.clear()
             closing = self._give_up_at is not None  # asked before looking: nothing is submitted after it
-            record = self._spool.next()
+            record = self._journal.next()
             if record is None:
                 if closing:
                     return
@@ -73,7 +73,7 @@ class Delivery:
                     logger.exception("tracking call %s failed (attempt %d of %d)", record["call"], attempts, _ATTEMPTS)
                 else:
                     attempts = 0
-                    logger.warning("the tracking store does not answer; %d records wait", self._spool.waiting())
+                    logger.warning("the tracking store does not answer; %d records wait", self._journal.waiting())
                     if self._give_up_at is not None and time.monotonic() > self._give_up_at:
                         return
                 if attempts < _ATTEMPTS:
@@ -83,5 +83,5 @@ class Delivery:
                 if self._give_up_at is not None:
                     self._give_up_at = time.monotonic() + _PATIENCE
             attempts = 0
-            self._spool.done()
+            self._journal.done()
             self.seconds.append(time.perf_counter() - started)
