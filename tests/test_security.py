@@ -260,13 +260,12 @@ LOOPBACK = {"127.0.0.1", "::1", "::ffff:127.0.0.1"}
 LOCAL_RAY = """
 import ray
 from tune_mtl.ray_tune.cluster import Cluster
-from tune_mtl.results.settings import Settings
 
 @ray.remote
 def work():
     return "works"
 
-with Cluster(Settings(problem="x", name="x"), own_module=False):
+with Cluster(None, own_module=False):
     print(ray.get(work.remote()), flush=True)
     input()
 """
