@@ -39,7 +39,7 @@ from tune_mtl.ray_tune.searcher import FairSearcher
 from tune_mtl.ray_tune.turns import Turn, fresh_seeds, guided_turns
 from tune_mtl.reporting.results import Results
 from tune_mtl.results.best_trial import BestTrial
-from tune_mtl.results.search_data import Evidence, Trained
+from tune_mtl.results.search_data import SearchData, Trained
 from tune_mtl.results.settings import Growth
 from tune_mtl.tracking import names
 from tune_mtl.tracking.ranking import Ranking
@@ -228,9 +228,9 @@ class _Driver:
 
     def _confirm(self, added: Sequence[int]) -> list[Trained]:
         """Train the choice of each new tuning on its fresh seeds."""
-        evidence, found = self.evidence(), []
+        search, found = self.search(), []
         seeds = fresh_seeds(list(range(max(self.replicates, 1))), self.design.fresh)
-        for (strategy, replicate), config in evidence.tunings.items():
+        for (strategy, replicate), config in search.tunings.items():
             for seed in seeds[replicate] if replicate in added else ():
                 curve, test = self.world.run({**config, "seed": seed})
                 self.confirm_epochs += len(curve)
@@ -240,7 +240,7 @@ class _Driver:
                 found.append(Trained(name, name, names.CONFIRM, "completed", again, metrics, replicate))
         return found
 
-    def evidence(self) -> Evidence:
+    def search(self) -> SearchData:
         """Return what a report would read."""
         ranking = Ranking(self.objective, by_mean=False)
         configs: dict[str, Mapping[str, Any]] = {}
@@ -256,7 +256,7 @@ class _Driver:
         }  # fmt: skip
         looks = () if self.design.naive_looks else self.design.looks
         facts = {"looks": list(looks) or None, "trials_per_tuning": self.design.trials}
-        return Evidence(
+        return SearchData(
             name="replay", problem="replay", objective=self.objective, settings={"algorithm": self.design.algorithm},
             facts=facts, trials=list(self.trials), reruns=list(self.reruns), winners=winners, state="complete", tags={},
             run_id="", client=None,  # type: ignore[arg-type]
@@ -264,7 +264,7 @@ class _Driver:
 
     def results(self) -> Results:
         """Return what a report would say."""
-        return Results.of(self.evidence())
+        return Results.of(self.search())
 
 
 def hash_of(seed: int, name: str) -> int:

@@ -20,7 +20,7 @@ from tests.toys import toy_problem
 from tune_mtl import UserError
 from tune_mtl.core.options import build
 from tune_mtl.experiment.search import plan_search
-from tune_mtl.results.search_data import Evidence
+from tune_mtl.results.search_data import SearchData
 from tune_mtl.results.settings import Settings
 from tune_mtl.tracking import names
 
@@ -62,47 +62,47 @@ def without_seed(config):
 
 def test_the_winners_run_in_full_on_fresh_seeds_and_are_tested_once(confirmed):
     assert confirmed.complete
-    evidence = Evidence.read("sure")
-    runs = evidence.confirmed(names.CONFIRM)
+    search = SearchData.read("sure")
+    runs = search.confirmed(names.CONFIRM)
     assert len(runs) == 6
     assert {run.config["seed"] for run in runs} == {8, 9}
     for run in runs:
-        assert without_seed(run.config) == without_seed(evidence.winners[run.strategy].config)
-        assert sorted(evidence.history(run, "val/loss")) == [1, 2, 3, 4]
+        assert without_seed(run.config) == without_seed(search.winners[run.strategy].config)
+        assert sorted(search.history(run, "val/loss")) == [1, 2, 3, 4]
         assert {"test/loss", "test/loss/t0", "best/val/loss", "memory/optimizer_mib"} <= run.metrics.keys()
-    assert not any(name.startswith("test/") for run in evidence.trials for name in run.metrics)
-    found = evidence.client.get_run(runs[0].run_id).data.tags
+    assert not any(name.startswith("test/") for run in search.trials for name in run.metrics)
+    found = search.client.get_run(runs[0].run_id).data.tags
     assert found[names.KIND] == "confirm"
-    assert found[names.PARENT] == evidence.run_id
+    assert found[names.PARENT] == search.run_id
     assert len(tune_mtl.trials("sure")) == 6
-    assert evidence.state == "complete"
-    assert evidence.tags[names.CONFIRMATION] == "complete"
+    assert search.state == "complete"
+    assert search.tags[names.CONFIRMATION] == "complete"
 
 
 def test_it_equals_one_trial_trained_by_hand(confirmed):
-    evidence = Evidence.read("sure")
-    run = evidence.confirmed(names.CONFIRM, "io")[0]
+    search = SearchData.read("sure")
+    run = search.confirmed(names.CONFIRM, "io")[0]
     result = tune_mtl.train(PROBLEM, run.config)
     for name in ("test/loss", "best/val/loss", "path/best_total", "updates"):
         assert result.metrics[name] == run.metrics[name]
 
 
 def test_whoever_takes_fewer_updates_gets_as_many(confirmed):
-    evidence = Evidence.read("sure")
-    most = {run.metrics["updates"] for run in evidence.confirmed(names.CONFIRM, "io")}
-    control = evidence.confirmed(names.EQUAL_UPDATES)
+    search = SearchData.read("sure")
+    most = {run.metrics["updates"] for run in search.confirmed(names.CONFIRM, "io")}
+    control = search.confirmed(names.EQUAL_UPDATES)
     assert [run.strategy for run in control] == ["sus", "sus"]
     assert {run.metrics["updates"] for run in control} == most
-    assert {run.metrics["updates"] for run in evidence.confirmed(names.CONFIRM, "sus")} < most | {28.0}
+    assert {run.metrics["updates"] for run in search.confirmed(names.CONFIRM, "sus")} < most | {28.0}
 
 
 def test_paths_are_compared_at_one_learning_rate(confirmed):
-    evidence = Evidence.read("sure")
-    paths = evidence.paths()
+    search = SearchData.read("sure")
+    paths = search.paths()
     assert {runs[0].strategy for runs in paths.values()} == {"sus", "io"}
     assert all(len(runs) == 2 for runs in paths.values())
-    assert {run.lr for runs in paths.values() for run in runs} == {evidence.common_lr}
-    assert float(evidence.tags[names.COMMON_LR]) == evidence.common_lr
+    assert {run.lr for runs in paths.values() for run in runs} == {search.common_lr}
+    assert float(search.tags[names.COMMON_LR]) == search.common_lr
 
 
 def test_the_search_ends_with_its_page_and_answer(confirmed, home):
@@ -112,11 +112,11 @@ def test_the_search_ends_with_its_page_and_answer(confirmed, home):
 
 
 def test_confirming_again_adds_only_what_is_missing(confirmed):
-    before = {run.trial_id: run.run_id for run in Evidence.read("sure").reruns}
+    before = {run.trial_id: run.run_id for run in SearchData.read("sure").reruns}
     tune_mtl.confirm("sure", seeds=2)
-    assert {run.trial_id: run.run_id for run in Evidence.read("sure").reruns} == before
+    assert {run.trial_id: run.run_id for run in SearchData.read("sure").reruns} == before
     written = tune_mtl.confirm("sure", seeds=3)
-    after = {run.trial_id: run.run_id for run in Evidence.read("sure").reruns}
+    after = {run.trial_id: run.run_id for run in SearchData.read("sure").reruns}
     assert before.items() < after.items()
     assert {name for name in after.keys() - before.keys() if name.startswith("confirm-")} == {
         f"confirm-{strategy}-10" for strategy in ("sus", "io", "stl")
@@ -135,7 +135,7 @@ def test_counted_in_updates_everybody_takes_as_many():
     per_epoch = 60 // 8
     assert frame.loc["io", "updates"] == frame.loc["sus", "updates"] == 2 * per_epoch * 4
     histories = {
-        run.strategy: Evidence.read("updates").history(run, "val/loss") for run in Evidence.read("updates").trials
+        run.strategy: SearchData.read("updates").history(run, "val/loss") for run in SearchData.read("updates").trials
     }
     assert len(histories["sus"]) == 8
     assert len(histories["io"]) == 2
@@ -228,14 +228,14 @@ def test_killed_in_a_later_replicate_and_while_confirming_nothing_is_lost_or_dou
     assert "the whole report: " in done.stdout
     uri = f"sqlite:///{tmp_path / 'home' / 'mlflow.db'}"
     check_records("killed", trials=6, tracking_uri=uri)
-    evidence = Evidence.read("killed", uri)
-    assert len({run.trial_id for run in evidence.reruns}) == len(evidence.reruns)
-    assert [run.trial_id for run in evidence.reruns if run.role == names.CONFIRM] == [
+    search = SearchData.read("killed", uri)
+    assert len({run.trial_id for run in search.reruns}) == len(search.reruns)
+    assert [run.trial_id for run in search.reruns if run.role == names.CONFIRM] == [
         f"confirm-{s}-{seed}" for s in ("io", "sus") for seed in (1000, 1001, 1002)
     ]
-    for run in evidence.reruns:
+    for run in search.reruns:
         assert run.outcome == "completed"
-        logged = evidence.client.get_metric_history(run.run_id, "val/loss")
+        logged = search.client.get_metric_history(run.run_id, "val/loss")
         assert [point.step for point in logged] == list(range(1, len(logged) + 1))
         assert "test/loss" in run.metrics
     peaceful = {**asked, "strategies": ["sus", "io"], "report": False}
@@ -250,7 +250,7 @@ def test_killed_in_a_later_replicate_and_while_confirming_nothing_is_lost_or_dou
         assert_frame_equal(found, expected, check_exact=True)
     first, second = tune_mtl.verdict("killed", tracking_uri=uri), tune_mtl.verdict("peaceful")
     assert json.loads(json.dumps(first).replace("killed", "peaceful")) == json.loads(json.dumps(second))
-    exact = evidence.confirmed(names.CONFIRM, "io")[0]
+    exact = search.confirmed(names.CONFIRM, "io")[0]
     (tmp_path / "config.json").write_text(json.dumps(dict(exact.config)))
     out = tmp_path / "again"
     words = ["train", "slow:problem", "--config", str(tmp_path / "config.json"), "--out", str(out)]

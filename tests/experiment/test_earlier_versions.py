@@ -113,9 +113,9 @@ def test_its_confirmation_begun_by_that_version_is_not_gone_on_with(old, monkeyp
     settings = saved_settings("old", formats=RECORDED)
     assert (settings.format, settings.version) == (1, "0.1.0")
     plan = Plan.make(load_problem("multidigits"), settings)
-    evidence = replicated({"sus": [0.5], "io": [0.3]}).evidence()
+    search = replicated({"sus": [0.5], "io": [0.3]}).search()
     rerun = SimpleNamespace(trial_id="confirm-io-1", config={})
-    monkeypatch.setattr("tune_mtl.experiment.confirm.Evidence.read", lambda *_: evidence)
+    monkeypatch.setattr("tune_mtl.experiment.confirm.SearchData.read", lambda *_: search)
     monkeypatch.setattr("tune_mtl.experiment.confirm.plan_reruns", lambda *_: [rerun])
     monkeypatch.setattr(Trials, "exist", lambda _: True)
     with pytest.raises(UserError, match=r"^search 'old' was begun by tune-mtl 0\.1\.0 \(format 1\)"):

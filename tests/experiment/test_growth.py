@@ -25,7 +25,7 @@ def results(means, count=4, *, sign=1, looks=None):
         for place, (name, mean) in enumerate(means.items())
     }
     compared = compare_strategies(values, sign, looks)
-    return SimpleNamespace(evidence=SimpleNamespace(sign=sign), runs=values, comparisons=lambda: compared)
+    return SimpleNamespace(search=SimpleNamespace(sign=sign), runs=values, comparisons=lambda: compared)
 
 
 @pytest.mark.parametrize("sign", [1, -1])
@@ -39,7 +39,7 @@ def test_undecided_are_those_who_are_not_told_to_be_worse(sign):
 
 def auto(monkeypatch, found, **given) -> Plan:
     """A search that grows by itself, whose results are ``found``."""
-    monkeypatch.setattr(rounds.Evidence, "read", lambda *_: None)
+    monkeypatch.setattr(rounds.SearchData, "read", lambda *_: None)
     monkeypatch.setattr(rounds.Results, "of", lambda _: found)
     return plan_search(toy_problem(3), **{"strategies": THREE, "replicates": "auto", **given})
 

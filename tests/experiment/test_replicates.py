@@ -20,7 +20,7 @@ from tune_mtl import UserError
 from tune_mtl.cli import main
 from tune_mtl.core.files import write_json
 from tune_mtl.core.outcome import RANKED
-from tune_mtl.results.search_data import Evidence
+from tune_mtl.results.search_data import SearchData
 from tune_mtl.results.searches import find_search
 from tune_mtl.tracking import names
 
@@ -77,11 +77,11 @@ def test_the_choice_of_every_tuning_is_judged_once_on_its_own_fresh_seed(repeate
 
 def test_controls_are_at_one_learning_rate_on_the_seeds_of_their_replicates(repeated):
     judged = tune_mtl.trials("repeated", kind="confirm")
-    evidence = Evidence.read("repeated")
+    search = SearchData.read("repeated")
     paths = judged[judged.trial_id.str.startswith(f"{names.COMMON_PATH}-")]
-    assert set(paths.lr) == {evidence.common_lr}
+    assert set(paths.lr) == {search.common_lr}
     assert all(paths.seed == 1020 + paths.replicate)
-    at_it = evidence.paths()
+    at_it = search.paths()
     assert {runs[0].strategy for runs in at_it.values()} == set(STRATEGIES)
     assert all([run.config["seed"] for run in runs] == [1020, 1021, 1022] for runs in at_it.values())
 
@@ -145,10 +145,10 @@ def test_only_trials_for_every_tuning_can_be_added_and_their_choices_are_judged_
     after = grown.trials()
     assert set(after.groupby(["strategy", "replicate"]).size()) == {TRIALS + 1}
     assert_frame_equal(after[: len(before)], before, check_like=True)
-    evidence = Evidence.read("repeated")
-    judged = {(run.strategy, run.replicate): run for run in evidence.confirmed(names.CONFIRM)}
-    assert judged.keys() == evidence.tunings.keys()
-    assert all({**judged[key].config, "seed": 0} == {**won, "seed": 0} for key, won in evidence.tunings.items())
+    search = SearchData.read("repeated")
+    judged = {(run.strategy, run.replicate): run for run in search.confirmed(names.CONFIRM)}
+    assert judged.keys() == search.tunings.keys()
+    assert all({**judged[key].config, "seed": 0} == {**won, "seed": 0} for key, won in search.tunings.items())
     assert tune_mtl.verdict("repeated")["design"]["trials_per_tuning"] == TRIALS + 1
 
 

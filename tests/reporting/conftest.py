@@ -6,7 +6,7 @@ import pytest
 
 import tune_mtl
 from tests.reporting.stories import Story, repeated, replicated, usual
-from tune_mtl.results.search_data import Evidence
+from tune_mtl.results.search_data import SearchData
 from tune_mtl.tracking import names
 from tune_mtl.tracking.store import reachable, tracking_uri
 
@@ -31,7 +31,7 @@ def reported(tmp_path_factory, empty_store):
     with pytest.MonkeyPatch.context() as patched:
         use_home(folder, empty_store, patched)
         written = tune_mtl.report(usual().end())
-        return written, Evidence.read("made")
+        return written, SearchData.read("made")
 
 
 @pytest.fixture(scope="session")
@@ -45,4 +45,4 @@ def repeated_search(tmp_path_factory, empty_store):
         story = Story("tunings", settings={"strategies": list(reached)}, ranked_by=names.BY_TRIAL, **facts)
         told = {"io": {"groups": 2, "updates": 80, "path": 40.0}, "ius": {"groups": 2, "updates": 80, "path": 30.0}}
         replicated(reached, into=story, told=told)
-        return tune_mtl.report(story.end()), Evidence.read("tunings")
+        return tune_mtl.report(story.end()), SearchData.read("tunings")

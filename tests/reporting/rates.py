@@ -1,7 +1,7 @@
 """Made-up searches, told by the learning rates that were tried."""
 
 from tests.reporting.stories import Story
-from tune_mtl.results.search_data import Evidence
+from tune_mtl.results.search_data import SearchData
 
 RANGE = {"low": 1e-4, "high": 1e-1, "log": True}
 GRID = {"points": [1e-4, 1e-3, 1e-2, 1e-1]}
@@ -16,7 +16,7 @@ def told(values, *, strategy="sus", **story):
     story.setdefault("dimensions", searched())
     made = Story(**story)
     tell(made, strategy, values)
-    return Evidence.read(made.end())
+    return SearchData.read(made.end())
 
 
 def tell(story, strategy, values, **more):

@@ -12,7 +12,7 @@ import pandas as pd
 
 from tune_mtl.core.objective import Objective
 from tune_mtl.results.best_trial import BestTrial
-from tune_mtl.results.search_data import Evidence, Trained
+from tune_mtl.results.search_data import SearchData, Trained
 from tune_mtl.tracking import names
 from tune_mtl.tracking.ranking import new_ranking
 from tune_mtl.tracking.runs import SearchRuns
@@ -162,13 +162,13 @@ class _Remembered:
 
 
 class Imagined(Story):
-    """A story without a store: its evidence is at hand at once, curves aside."""
+    """A story without a store: its data are at hand at once, curves aside."""
 
     def _recorder(self, kind: str) -> Any:
         assert kind in names.KINDS
         return _Remembered()
 
-    def evidence(self, state: str = "complete") -> Evidence:
+    def search(self, state: str = "complete") -> SearchData:
         """What reading the search would give."""
         trials, reruns = ([*self.runs[kind].found.values()] for kind in names.KINDS)
         objective = Objective.parse(self.tags[names.OBJECTIVE])
@@ -185,7 +185,7 @@ class Imagined(Story):
                 outcome=run.outcome, value=won.value, seeds=won.seeds, objective=objective, tracking_uri="",
                 searched=("lr",),
             )  # fmt: skip
-        return Evidence(
+        return SearchData(
             name=self.name, problem="made", objective=objective, settings=self.settings, facts=self.facts,
             trials=sorted(trials, key=lambda run: run.trial_id), reruns=sorted(reruns, key=lambda run: run.trial_id),
             winners=winners, state=state, tags=self.tags, run_id="", client=cast("MlflowClient", None),

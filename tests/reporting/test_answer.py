@@ -9,15 +9,15 @@ from tune_mtl.reporting.answer import answer
 from tune_mtl.reporting.results import Results, equal_updates
 from tune_mtl.reporting.tables.contents import path_table, quality_table
 from tune_mtl.reporting.write import write_report
-from tune_mtl.results.search_data import Evidence
+from tune_mtl.results.search_data import SearchData
 from tune_mtl.tracking import names
 
 
 def answered(story):
     story.end()
-    evidence = Evidence.read(story.name)
-    results = Results.of(evidence)
-    return answer(evidence, results), results
+    search = SearchData.read(story.name)
+    results = Results.of(search)
+    return answer(search, results), results
 
 
 def test_the_winner_is_chosen_on_validation_not_on_test(home):
@@ -27,7 +27,7 @@ def test_the_winner_is_chosen_on_validation_not_on_test(home):
     story.confirm("sus", [0.50, 0.51])
     story.confirm("io", [0.40, 0.41], groups=2, without=["loss"])
     story.end()
-    results = Results.of(Evidence.read("made"))
+    results = Results.of(SearchData.read("made"))
     assert results.values("io", "loss") == []
     said = write_report("made").answers["made"]
     assert "loss" in " ".join(said.missing)
@@ -118,13 +118,13 @@ def test_paths_are_compared_on_seeds_that_all_have(home):
         story.trial("sus", 0.5, seed=seed)
         story.trial("io", 0.4, seed=seed, outcome="diverged" if seed == 0 else "completed")
     story.end()
-    found = Evidence.read("made").paths()
+    found = SearchData.read("made").paths()
     assert {name: [run.config["seed"] for run in runs] for name, runs in found.items()} == {"sus": [1, 2], "io": [1, 2]}
 
 
 def test_only_confirming_runs_decide_and_each_role_is_kept_apart(reported):
-    evidence = reported[1]
-    results = Results.of(evidence)
+    search = reported[1]
+    results = Results.of(search)
     assert results.confirmed
     assert results.prefix == "test/"
     assert results.values("sus", "loss") == [0.50, 0.51, 0.49]
@@ -133,8 +133,8 @@ def test_only_confirming_runs_decide_and_each_role_is_kept_apart(reported):
         "ius": {1: 0.45, 2: 0.46, 3: 0.44},
         "sus": {1: 0.301, 2: 0.312, 3: 0.291},
     }
-    assert evidence.common_lr == 0.01
-    assert {name: len(runs) for name, runs in evidence.paths().items()} == {
+    assert search.common_lr == 0.01
+    assert {name: len(runs) for name, runs in search.paths().items()} == {
         "sus": 3,
         "ius (2 groups)": 3,
         "io (2 groups)": 3,
@@ -221,7 +221,7 @@ def test_single_task_networks_alone_have_no_common_learning_rate(home):
     story.confirm("stl", [0.5, 0.51], path=None)
     for runs in story.runs.values():
         runs.close_search(complete=True, tags={names.COMMON_LR: "None"}, table=pd.DataFrame(), best=None)
-    assert Evidence.read("made").common_lr is None
+    assert SearchData.read("made").common_lr is None
     assert write_report("made").answer.startswith("stl at learning rate 0.01 is the best config")
 
 

@@ -15,8 +15,8 @@ NOISE = (0.0, 0.01, -0.01)
 
 
 def claims(*stories):
-    read = [story.evidence() for story in stories]
-    return check_claims([Findings(evidence, Results.of(evidence)) for evidence in read])
+    read = [story.search() for story in stories]
+    return check_claims([Findings(search, Results.of(search)) for search in read])
 
 
 def verdicts(*stories):

@@ -18,7 +18,7 @@ from tune_mtl.experiment.problem_facts import problem_facts
 from tune_mtl.problems.registry import load_problem
 from tune_mtl.reporting import coverage
 from tune_mtl.reporting.coverage import Coverage, Searched, expected_best, gaps_around, near, unexplored
-from tune_mtl.results.search_data import Evidence
+from tune_mtl.results.search_data import SearchData
 from tune_mtl.results.settings import Settings
 
 MORE = "tune-mtl extend made --samples"
@@ -125,15 +125,15 @@ def test_lost_trials_count_as_the_worst_finite_value():
 
 
 def test_a_best_at_the_edge_asks_for_a_wider_range(home):
-    evidence = told({0.02: 0.29, 0.05: 0.21, 0.0998: 0.2})
-    assert coverage.warnings(evidence) == [
+    search = told({0.02: 0.29, 0.05: 0.21, 0.0998: 0.2})
+    assert coverage.warnings(search) == [
         "sus did best at learning rate 0.0998, at the upper edge of what was searched (0.0001 to 0.1): widen --lr."
     ]
 
 
 def test_a_best_with_nothing_beyond_it_asks_for_more_trials(home):
-    evidence = told({0.004: 0.29, 0.01: 0.21, 0.02: 0.2})
-    assert coverage.warnings(evidence) == [
+    search = told({0.004: 0.29, 0.01: 0.21, 0.02: 0.2})
+    assert coverage.warnings(search) == [
         f"sus did best at learning rate 0.02, the highest of its trials, though 0.0001 to 0.1 was searched: {MORE} 3"
         " tries more."
     ]
@@ -149,8 +149,8 @@ def test_a_gap_beside_the_best_is_said_and_diverged_trials_fill_it(home):
 
 
 def test_a_lonely_best_is_said_with_the_next(home):
-    evidence = told({0.005: 0.3, 0.01: 0.2, 0.02: 0.25, 0.05: None})
-    assert coverage.warnings(evidence) == [
+    search = told({0.005: 0.3, 0.01: 0.2, 0.02: 0.25, 0.05: None})
+    assert coverage.warnings(search) == [
         "Only one of 4 trials of sus came within 10 % of its best, 0.2 (the next reached 0.25): what it can reach is"
         f" not settled; {MORE} 4 tries more."
     ]
@@ -183,7 +183,7 @@ def test_configs_on_several_seeds_count_once_with_their_mean(home):
     story = Story(settings={"algorithm": "grid"}, dimensions=searched(GRID))
     for seed in range(3):
         tell(story, "sus", {1e-4: 0.9, 1e-3: 0.4, 1e-2: 0.2 + 0.01 * seed, 1e-1: 0.7}, seed=seed)
-    said = coverage.warnings(Evidence.read(story.end()))
+    said = coverage.warnings(SearchData.read(story.end()))
     assert len(said) == 1
     assert said[0].startswith("Only one of 4 configs of sus came within 10 % of its best, 0.21 (the next reached 0.4)")
 
@@ -192,8 +192,8 @@ def test_each_strategy_is_judged_by_its_own_range(home):
     story = Story(dimensions={"sus": {"lr": {"low": 0.001, "high": 0.01, "log": True}}, **searched(RANGE, "io")})
     for strategy in ("sus", "io"):
         tell(story, strategy, {0.004: 0.21, 0.01: 0.2, 0.015: 0.205})
-    evidence = Evidence.read(story.end())
-    said = coverage.warnings(evidence)
+    search = SearchData.read(story.end())
+    said = coverage.warnings(search)
     assert len(said) == 1
     assert said[0].startswith("sus did best at learning rate 0.01, at the upper edge of what was searched (0.001 to")
 
@@ -203,7 +203,7 @@ def test_a_single_learning_rate_is_not_judged(home):
     tell(story, "sus", {0.01: 0.5})
     for groups, value in ((2, 0.2), (4, 0.5)):
         tell(story, "io", {0.01: value}, groups=groups)
-    said = coverage.warnings(Evidence.read(story.end()))
+    said = coverage.warnings(SearchData.read(story.end()))
     assert len(said) == 1
     assert said[0].startswith("Only one of 2 trials of io came within 10 %")
 
@@ -218,10 +218,10 @@ def test_a_search_that_runs_is_not_judged_and_unended_trials_do_not_count(home):
     story = Story(dimensions=searched())
     tell(story, "sus", {0.01: 0.2, 0.02: 0.4})
     story.trial("sus", 0.2, lr=0.005, outcome="running")
-    running = Evidence.read("made")
+    running = SearchData.read("made")
     assert coverage.warnings(running) == []
     assert [run.lr for run in Coverage.of(running, "sus").ended] == [0.01, 0.02]
-    said = coverage.warnings(Evidence.read(story.end()))
+    said = coverage.warnings(SearchData.read(story.end()))
     assert "the lowest of its trials" in said[0]
 
 
@@ -229,13 +229,13 @@ def test_older_searches_are_judged_by_what_any_strategy_tried(home):
     story = Story()
     tell(story, "sus", {0.004: 0.21, 0.01: 0.2})
     tell(story, "io", {0.01: 0.2, 0.02: 0.205, 0.004: 0.21, 0.05: None})
-    evidence = Evidence.read(story.end())
-    assert "dimensions" not in evidence.facts
-    assert coverage.searched_rates(evidence, "sus") == Searched(0.004, 0.05)
-    said = coverage.warnings(evidence)
+    search = SearchData.read(story.end())
+    assert "dimensions" not in search.facts
+    assert coverage.searched_rates(search, "sus") == Searched(0.004, 0.05)
+    said = coverage.warnings(search)
     assert len(said) == 1
     assert "sus did best at learning rate 0.01, the highest of its trials, though 0.004 to 0.05 was searched" in said[0]
-    grid = replace(evidence, settings={"algorithm": "grid"})
+    grid = replace(search, settings={"algorithm": "grid"})
     assert coverage.searched_rates(grid, "sus").points == (0.004, 0.01, 0.02, 0.05)
 
 

@@ -13,13 +13,13 @@ from tune_mtl.reporting.figures.coverage import expected_bests, what_was_tried
 from tune_mtl.reporting.figures.plots import draw_all
 from tune_mtl.reporting.figures.style import looks, style
 from tune_mtl.reporting.results import Results
-from tune_mtl.results.search_data import Evidence
+from tune_mtl.results.search_data import SearchData
 from tune_mtl.strategies.registry import registry
 
 
-def drawn(make, evidence):
+def drawn(make, search):
     with style():
-        return make(evidence, Results.of(evidence), looks(evidence.strategies))
+        return make(search, Results.of(search), looks(search.strategies))
 
 
 def lines(axes, **wanted):
@@ -33,7 +33,7 @@ def test_every_trial_has_its_sign(home):
     story.trial("sus", 0.6, lr=0.0005, outcome="stopped_early")
     story.trial("sus", 0.6, lr=0.08, outcome="failed")
     tell(story, "io", {0.003: 0.1, 0.01: 0.3})
-    drawing = drawn(what_was_tried, Evidence.read(story.end()))
+    drawing = drawn(what_was_tried, SearchData.read(story.end()))
     assert (drawing.key, drawing.title) == ("coverage", "What was tried")
     sus, io = drawing.figure.axes
     assert [axes.get_title() for axes in (sus, io)] == ["sus", "io"]
@@ -56,12 +56,12 @@ def test_every_trial_has_its_sign(home):
 
 
 def test_the_winner_of_every_tuning_is_marked(home, monkeypatch):
-    evidence = told({0.001: 0.4, 0.002: 0.25, 0.01: 0.2, 0.02: 0.3})
-    assert len(Coverage.of(evidence, "sus").winners()) == 1
+    search = told({0.001: 0.4, 0.002: 0.25, 0.01: 0.2, 0.02: 0.3})
+    assert len(Coverage.of(search, "sus").winners()) == 1
     tuning = {0.001: 0, 0.002: 0, 0.01: 1, 0.02: 1}
     monkeypatch.setattr(coverage, "_replicate", lambda run: tuning[run.lr])
-    assert [run.lr for run in Coverage.of(evidence, "sus").winners()] == [0.002, 0.01]
-    drawing = drawn(what_was_tried, evidence)
+    assert [run.lr for run in Coverage.of(search, "sus").winners()] == [0.002, 0.01]
+    drawing = drawn(what_was_tried, search)
     (thin,) = lines(drawing.figure.axes[0], markersize=7)
     assert list(thin.get_xdata()) == [0.002, 0.01]
     assert "best of each tuning" in {text.get_text() for text in drawing.figure.legends[0].get_texts()}
@@ -72,7 +72,7 @@ def test_the_expected_best_is_a_line_per_strategy_with_diverged_ones_as_worst(ho
     tell(story, "sus", {0.001: 0.4, 0.01: 0.2, 0.05: None})
     tell(story, "io", {0.001: 0.1, 0.01: 0.3})
     tell(story, "ius", {0.001: None})
-    drawing = drawn(expected_bests, Evidence.read(story.end()))
+    drawing = drawn(expected_bests, SearchData.read(story.end()))
     assert (drawing.key, drawing.title) == ("expected-best", "Expected best against number of trials")
     found = {line.get_label(): line for line in drawing.figure.axes[0].get_lines()}
     assert list(found) == ["sus", "io"]
@@ -82,10 +82,10 @@ def test_the_expected_best_is_a_line_per_strategy_with_diverged_ones_as_worst(ho
 
 
 def test_crosses_stand_where_the_worst_is(home):
-    evidence = told({0.001: 0.4, 0.01: 0.2, 0.05: None}, objective="val/left/accuracy:max")
-    (crosses,) = lines(drawn(what_was_tried, evidence).figure.axes[0], marker="x")
+    search = told({0.001: 0.4, 0.01: 0.2, 0.05: None}, objective="val/left/accuracy:max")
+    (crosses,) = lines(drawn(what_was_tried, search).figure.axes[0], marker="x")
     assert set(crosses.get_ydata()) == {0.05}
-    assert drawn(expected_bests, evidence).figure.axes[0].get_lines()[0].get_ydata()[-1] > 0.7
+    assert drawn(expected_bests, search).figure.axes[0].get_lines()[0].get_ydata()[-1] > 0.7
 
 
 def nothing(story):
@@ -104,22 +104,22 @@ def all_diverged(story):
 def test_without_anything_to_compare_there_is_no_figure(home, happens):
     story = Story(dimensions=searched())
     happens(story)
-    evidence = Evidence.read(story.end())
-    assert drawn(what_was_tried, evidence) is drawn(expected_bests, evidence) is None
+    search = SearchData.read(story.end())
+    assert drawn(what_was_tried, search) is drawn(expected_bests, search) is None
 
 
 def test_one_learning_rate_has_an_expected_best_but_no_coverage(home):
     story = Story(dimensions={"io": {"groups": {"points": [2, 4]}}})
     for groups in (2, 4):
         tell(story, "io", {0.01: 0.1 * groups}, groups=groups)
-    evidence = Evidence.read(story.end())
-    assert drawn(what_was_tried, evidence) is None
-    assert drawn(expected_bests, evidence) is not None
+    search = SearchData.read(story.end())
+    assert drawn(what_was_tried, search) is None
+    assert drawn(expected_bests, search) is not None
 
 
-def copies(evidence, strategies, count):
+def copies(search, strategies, count):
     """The only trial again, with many learning rates and of many strategies."""
-    (one,) = evidence.trials
+    (one,) = search.trials
     made = []
     for index in range(count):
         strategy, lr = strategies[index % len(strategies)], 10 ** (-4 + 3 * index / count)
@@ -130,33 +130,33 @@ def copies(evidence, strategies, count):
         made.append(
             replace(one, run_id=run_id, config=config, outcome=outcome, metrics={**one.metrics, "best/val/loss": value})
         )
-    return replace(evidence, trials=made, winners=dict.fromkeys(strategies, evidence.winners["sus"]))
+    return replace(search, trials=made, winners=dict.fromkeys(strategies, search.winners["sus"]))
 
 
 @pytest.mark.parametrize(("strategies", "count"), [(10, 40), (2, 1000), (1, 3)])
 def test_many_and_few_are_drawn_and_judged(home, strategies, count):
     names = list(registry)[:strategies]
-    evidence = copies(told({0.01: 0.2}), names, count)
-    tried, expected = drawn(what_was_tried, evidence), drawn(expected_bests, evidence)
+    search = copies(told({0.01: 0.2}), names, count)
+    tried, expected = drawn(what_was_tried, search), drawn(expected_bests, search)
     assert sum(axes.get_visible() for axes in tried.figure.axes) == strategies
     assert len(expected.figure.axes[0].get_lines()) == strategies
     for drawing in (tried, expected):
         assert drawing.file("png").startswith(b"\x89PNG")
         assert "nan" not in drawing.alternative
-    assert isinstance(coverage.warnings(evidence), list)
+    assert isinstance(coverage.warnings(search), list)
 
 
 def test_a_best_that_is_cut_off_has_no_ring_outside_of_the_picture(home):
     story = Story(dimensions=searched(RANGE, "sus", "io"))
     tell(story, "sus", {0.001 * (index + 1): 0.1 + 0.001 * index for index in range(6)})
     tell(story, "io", {0.001: 1e6, 0.002: 1e7})
-    drawing = drawn(what_was_tried, Evidence.read(story.end()))
+    drawing = drawn(what_was_tried, SearchData.read(story.end()))
     sus, io = drawing.figure.axes
     assert lines(sus, markersize=8.5)
     assert not lines(io, markersize=8.5)
 
 
 def test_the_figures_follow_the_learning_rates(home):
-    evidence = told({0.001: 0.4, 0.01: 0.2})
-    keys = [drawing.key for drawing in draw_all(evidence, Results.of(evidence))]
+    search = told({0.001: 0.4, 0.01: 0.2})
+    keys = [drawing.key for drawing in draw_all(search, Results.of(search))]
     assert keys[:3] == ["learning-rates", "coverage", "expected-best"]

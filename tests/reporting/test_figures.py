@@ -12,7 +12,7 @@ from tune_mtl.reporting.figures.style import PALETTE, fit_values, label_points, 
 from tune_mtl.reporting.page import STYLE
 from tune_mtl.reporting.results import Results
 from tune_mtl.reporting.statistics.pareto import pareto, quality_and_cost
-from tune_mtl.results.search_data import Evidence
+from tune_mtl.results.search_data import SearchData
 from tune_mtl.strategies.registry import registry
 
 
@@ -21,12 +21,12 @@ def test_where_more_is_better_the_best_stays_in_the_picture(home):
     for index, value in enumerate((0.1, 0.11, 0.1, 0.12, 0.95)):
         story.trial("sus", value, lr=0.01 * (index + 1))
     story.end()
-    evidence = Evidence.read("made")
+    search = SearchData.read("made")
     with style():
-        drawing = learning_rates(evidence, Results.of(evidence), looks(evidence.strategies))
+        drawing = learning_rates(search, Results.of(search), looks(search.strategies))
     (axes,) = drawing.figure.axes
     low, high = axes.get_ylim()
-    values = [run.metrics["best/val/left/accuracy"] for run in evidence.trials]
+    values = [run.metrics["best/val/left/accuracy"] for run in search.trials]
     assert high >= max(values)
     assert low > min(values)
 
@@ -71,9 +71,9 @@ def test_quality_against_cost_shows_means_over_seeds_not_the_luckiest(home):
         story.trial("io", 0.5, groups=2, seed=seed)
     story.confirm("sus", [0.45, 0.47])
     story.end()
-    evidence = Evidence.read("made")
+    search = SearchData.read("made")
     with style():
-        drawing = quality_and_cost(evidence, Results.of(evidence), looks(evidence.strategies))
+        drawing = quality_and_cost(search, Results.of(search), looks(search.strategies))
     (axes,) = drawing.figure.axes
     drawn = {line.get_label(): line for line in axes.get_lines()}
     assert drawn["sus"].get_ydata()[0] == pytest.approx(0.46)

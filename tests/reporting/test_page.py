@@ -107,7 +107,7 @@ def test_crowded_and_extreme_pages_stay_within_a_phone(home):
 @pytest.mark.slow
 @pytest.mark.parametrize("width", [1280, 390])
 def test_the_page_of_repeated_tunings_in_a_browser(repeated_search, width):
-    written, evidence = repeated_search
+    written, search = repeated_search
     complaints = []
     with opened("about:blank", width=width) as page:
         page.on("console", lambda message: complaints.append(message.text))
@@ -117,7 +117,7 @@ def test_the_page_of_repeated_tunings_in_a_browser(repeated_search, width):
         told = page.locator("section.answer").inner_text()
         assert told.startswith("io is best on average (of io, ius, sus), but not told apart from ius.")
         assert "paired by tuning" in told
-        assert page.locator("#table-tunings tbody tr").count() == 3 * len(evidence.replicates)
+        assert page.locator("#table-tunings tbody tr").count() == 3 * len(search.replicates)
         assert "4 tunings of 2 trials of every strategy" in page.locator("dl").inner_text()
         assert page.locator("section.answer").bounding_box()["y"] < 900
     assert not complaints

@@ -18,7 +18,7 @@ from tune_mtl.reporting.claims import Findings
 from tune_mtl.reporting.results import Results
 from tune_mtl.reporting.search_command import search_command
 from tune_mtl.reporting.write import tables_of, write_report
-from tune_mtl.results.search_data import Evidence
+from tune_mtl.results.search_data import SearchData
 from tune_mtl.results.settings import PAPER
 from tune_mtl.tracking import names
 
@@ -56,7 +56,7 @@ def test_the_usual_report(reported):
 
 
 def test_every_table_and_figure_is_a_file_and_an_artifact(reported):
-    written, evidence = reported
+    written, search = reported
     folder = written.page.parent
     files = {path.name for path in folder.iterdir()}
     for table in (*written.tables["made"], None):
@@ -67,7 +67,7 @@ def test_every_table_and_figure_is_a_file_and_an_artifact(reported):
     assert {f"{name}.{kind}" for name in figures for kind in ("svg", "pdf", "png")} <= files
     rows = list(csv.DictReader((folder / "quality.csv").open()))
     assert float(rows[0]["loss"]) == pytest.approx(0.3)
-    attached = {artifact.path for artifact in evidence.client.list_artifacts(evidence.run_id, "report")}
+    attached = {artifact.path for artifact in search.client.list_artifacts(search.run_id, "report")}
     assert attached == {f"report/{name}" for name in files}
 
 
@@ -187,9 +187,9 @@ def test_the_command_repeats_the_search_and_hides_places(home):
     story = Story(settings=told)
     story.trial("sus", 0.5)
     story.end()
-    evidence = Evidence.read("made")
+    search = SearchData.read("made")
     expected = "tune-mtl search made --strategies sus,io --samples 4 --lr 1e-3:1e-1 --set model_width=3 --confirm 2"
-    assert sorted(search_command(evidence).split()) == sorted(expected.split())
+    assert sorted(search_command(search).split()) == sorted(expected.split())
     assert "secret" not in write_report("made").page.read_text()
 
 
@@ -201,7 +201,7 @@ def test_the_command_has_flags_that_exist(home):
         "max_seconds": 2.5, "metric": "val/loss:min", "time_budget": 60.0, "concurrency": 2, "cpus_per_trial": 2.0,
         "seed": 3, "confirm": 0, "warm_start": "earlier",
     }  # fmt: skip
-    words = shlex.split(search_command(Evidence.read(Story(settings=asked).end())))
+    words = shlex.split(search_command(SearchData.read(Story(settings=asked).end())))
     search = get_command(app).commands["search"]
     parameters = search.get_params(search.make_context("search", ["made"], resilient_parsing=True))
     flags = {option for parameter in parameters for option in parameter.opts}
@@ -224,8 +224,8 @@ def test_the_command_has_flags_that_exist(home):
     ],
 )  # fmt: skip
 def test_the_command_says_what_would_be_otherwise_without_it(asked, expected):
-    evidence = Imagined(settings=asked).evidence()
-    assert search_command(evidence).split() == ["tune-mtl", "search", "made", *expected.split()]
+    search = Imagined(settings=asked).search()
+    assert search_command(search).split() == ["tune-mtl", "search", "made", *expected.split()]
 
 
 @pytest.mark.skipif(
@@ -253,8 +253,8 @@ def test_only_its_own_files_go_to_mlflow(home, tmp_path):
     (tmp_path / "out" / "id_rsa").write_text("secret")
     usual().end()
     write_report("made", out=tmp_path / "out")
-    evidence = Evidence.read("made")
-    attached = {artifact.path for artifact in evidence.client.list_artifacts(evidence.run_id, "report")}
+    search = SearchData.read("made")
+    attached = {artifact.path for artifact in search.client.list_artifacts(search.run_id, "report")}
     assert "report/index.html" in attached
     assert "report/id_rsa" not in attached
 
@@ -266,8 +266,8 @@ def test_many_tasks_stand_in_rows(home):
     story = Story(tasks=tasks, metrics={"loss": "min", **modes})
     for strategy in ("sus", "io"):
         story.trial(strategy, 0.5, extra=measured)
-    evidence = Evidence.read(story.end())
-    tables = {table.key: table for table in tables_of(Findings(evidence, Results.of(evidence)))}
+    search = SearchData.read(story.end())
+    tables = {table.key: table for table in tables_of(Findings(search, Results.of(search)))}
     assert tables["quality"].header[:3] == ["strategy", "loss ↓", "average rank ↓"]
     assert "task_0/accuracy ↑" not in tables["quality"].header
     assert [row[0].text for row in tables["tasks"].rows] == [f"{task}/accuracy ↑" for task in tasks]

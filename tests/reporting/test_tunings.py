@@ -17,9 +17,9 @@ TEN = ("io", "ius", "sus", "uw", "dwa", "rlw", "gradnorm", "pcgrad", "mgda_ub", 
 
 
 def answered(story):
-    evidence = story.evidence()
-    results = Results.of(evidence)
-    return answer(evidence, results), results
+    search = story.search()
+    results = Results.of(search)
+    return answer(search, results), results
 
 
 def test_strategies_are_told_apart_by_their_tunings():
@@ -137,7 +137,7 @@ def test_lost_tunings_flatter_by_the_mean_too():
 
 
 def claims_of(results):
-    return [claim.verdict for claim in check_claims([Findings(results.evidence, results)])]
+    return [claim.verdict for claim in check_claims([Findings(results.search, results)])]
 
 
 def test_a_replicate_that_was_cut_does_not_count():
@@ -235,7 +235,7 @@ def test_controls_and_paths_are_compared_like_with_like(unlike):
     said, results = answered(story)
     assert equal_updates(results).keys() == {"io", "sus"}
     assert "No run with as many updates as the others: ius." in said.missing
-    assert set(results.evidence.paths()) == {"io", "sus"}
+    assert set(results.search.paths()) == {"io", "sus"}
     assert [row[0].text for row in updates_table(results).rows] == ["io", "sus"]
     assert "ius" not in {row[0].text for row in path_table(results).rows}
 
@@ -246,7 +246,7 @@ def test_controls_on_seeds_that_nobody_else_has_make_no_table():
     _, results = answered(story)
     assert equal_updates(results) == {}
     assert updates_table(results) is None
-    assert "quality" in {table.key for table in tables_of(Findings(results.evidence, results))}
+    assert "quality" in {table.key for table in tables_of(Findings(results.search, results))}
 
 
 def test_every_searched_dimension_is_a_column():
@@ -257,7 +257,7 @@ def test_every_searched_dimension_is_a_column():
                 config = {"batch_size": batch, "model_width": width, "weight_decay": 0.1}
                 story.trial(strategy, value + batch / 1000, seed=replicate, replicate=replicate, config=config)
     _, results = answered(story)
-    for table in (tunings_table(results), search_table(results.evidence)):
+    for table in (tunings_table(results), search_table(results.search)):
         assert {"lr", "groups", "batch_size", "model_width"} <= set(table.header)
         assert "weight_decay" not in table.header
         assert {row[list(table.header).index("batch_size")].value for row in table.rows} == {16}
@@ -307,5 +307,5 @@ def test_a_choice_at_the_common_rate_with_other_groups_takes_no_seed_from_the_co
     story.trial("sus", 0.5, seed=9, replicate=5)
     story.trial("sus", 0.9, lr=0.001, seed=9, replicate=5)
     story.rerun("io", fresh_seed(5), 0.31, groups=4, replicate=5)
-    found = story.evidence().paths()
+    found = story.search().paths()
     assert {name: len(runs) for name, runs in found.items()} == {"sus": 5, "io (2 groups)": 5}

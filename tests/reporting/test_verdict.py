@@ -24,13 +24,13 @@ PAIR = {"a", "b", "difference", "low", "high", "p", "told_apart", "replicates", 
 
 
 def judged(story):
-    evidence = story.evidence()
-    results = Results.of(evidence)
-    found = verdict_of(evidence, results)
+    search = story.search()
+    results = Results.of(search)
+    found = verdict_of(search, results)
     assert found.keys() == KEYS
     assert found["design"].keys() == DESIGN
     assert all(one.keys() == PAIR for one in found["comparisons"])
-    assert found["answer"] == str(answer(evidence, results))
+    assert found["answer"] == str(answer(search, results))
     json.dumps(found, allow_nan=False)
     return found
 
@@ -51,8 +51,8 @@ def test_repeated_tunings_tell_strategies_apart():
 
 
 def test_a_search_in_a_store_is_judged_as_its_page_says(repeated_search):
-    written, evidence = repeated_search
-    found = verdict_of(evidence, Results.of(evidence))
+    written, search = repeated_search
+    found = verdict_of(search, Results.of(search))
     assert found["answer"] == written.answer
     assert found["warnings"] == written.answers["tunings"].missing
     page = html.unescape(written.page.read_text())

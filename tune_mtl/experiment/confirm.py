@@ -25,7 +25,7 @@ from tune_mtl.ray_tune.loop import TrialLoop
 from tune_mtl.ray_tune.trials import Ending, Trials
 from tune_mtl.reporting.results import Results
 from tune_mtl.reporting.write import Report, write_report
-from tune_mtl.results.search_data import Evidence
+from tune_mtl.results.search_data import SearchData
 from tune_mtl.results.searches import trials
 from tune_mtl.tracking import names
 from tune_mtl.tracking.store import reachable
@@ -82,43 +82,43 @@ def confirm(
 def confirm_search(plan: Plan, seeds: int) -> bool:
     """Confirm the winners of ``plan``'s search, on a Ray that runs; returns whether all runs have ended."""
     settings = plan.settings
-    evidence = Evidence.read(settings.name, plan.tracking_uri)
-    if evidence.state != "complete":
+    search = SearchData.read(settings.name, plan.tracking_uri)
+    if search.state != "complete":
         raise UserError(f"search '{settings.name}' is not complete: tune-mtl resume {settings.name} first.")
-    if not evidence.winners:
+    if not search.winners:
         raise UserError(f"search '{settings.name}' has no trial that ended well: there is nothing to confirm.")
-    reruns = plan_reruns(plan, evidence, seeds)
+    reruns = plan_reruns(plan, search, seeds)
     final = (Outcome.COMPLETED, Outcome.DIVERGED)
-    ended = {run.trial_id: dict(run.config) for run in evidence.reruns if run.outcome in final}
+    ended = {run.trial_id: dict(run.config) for run in search.reruns if run.outcome in final}
     due = [rerun for rerun in reruns if ended.get(rerun.trial_id) != dict(rerun.config)]
     planned = json.dumps([(rerun.trial_id, dict(rerun.config)) for rerun in reruns], sort_keys=True)
     folder = plan.folder / f"confirm-{hashlib.sha256(planned.encode()).hexdigest()[:8]}"
     if not due:
-        return _record(plan, tracker(plan, "confirm"), evidence, lambda: Ending(complete=True))
+        return _record(plan, tracker(plan, "confirm"), search, lambda: Ending(complete=True))
     begun = Trials.exist(folder)
     if begun:
         check_format(settings.name, settings.public())
     title = f"{settings.name}, confirming"
-    follow, work = followers(plan, "confirm", title, list(evidence.winners), len(due)), workload(plan, test=True)
+    follow, work = followers(plan, "confirm", title, list(search.winners), len(due)), workload(plan, test=True)
     if begun:
         running = Trials.restore(folder, work, follow, retry=True)
     else:
         loop = TrialLoop(FairHalving.nobody(plan.objective))
         running = Trials.make(folder, work, Listed([rerun.suggestion for rerun in due]), loop, follow)
-    done = _record(plan, running.tracker, evidence, running.run)
+    done = _record(plan, running.tracker, search, running.run)
     if done:
         running.tidy()
     return done
 
 
-def _record(plan: Plan, records: Tracker, evidence: Evidence, run: Callable[[], Ending]) -> bool:
+def _record(plan: Plan, records: Tracker, search: SearchData, run: Callable[[], Ending]) -> bool:
     """Have ``run`` tracked; returns whether all runs have ended."""
     records.open({}, {})
     ending = run()
     with postponed():
         records.flush()
         table = trials(plan.settings.name, tracking_uri=plan.tracking_uri, kind="confirm")
-        common = {} if evidence.common_lr is None else {names.COMMON_LR: repr(evidence.common_lr)}
+        common = {} if search.common_lr is None else {names.COMMON_LR: repr(search.common_lr)}
         records.close(complete=ending.complete, tags=common, table=table)
     ending.raise_failure()
     if ending.complete:
@@ -128,8 +128,8 @@ def _record(plan: Plan, records: Tracker, evidence: Evidence, run: Callable[[], 
 
 def _keep_winner(plan: Plan) -> None:
     """Have the search's run say which strategy is best on fresh seeds: from then on ``best`` is a config of it."""
-    evidence = Evidence.read(plan.settings.name, plan.tracking_uri)
-    winner = next(iter(Results.of(evidence).runs), None)
-    if winner is not None and winner in evidence.winners:
-        evidence.client.set_tag(evidence.run_id, names.WINNER, winner)
-        evidence.client.set_tag(evidence.run_id, names.BEST_RUN, evidence.winners[winner].run_id)
+    search = SearchData.read(plan.settings.name, plan.tracking_uri)
+    winner = next(iter(Results.of(search).runs), None)
+    if winner is not None and winner in search.winners:
+        search.client.set_tag(search.run_id, names.WINNER, winner)
+        search.client.set_tag(search.run_id, names.BEST_RUN, search.winners[winner].run_id)

@@ -4,7 +4,7 @@ from tune_mtl.core.errors import UserError
 from tune_mtl.experiment.planning.plan import Plan, looks
 from tune_mtl.experiment.problem_facts import trials_per_tuning
 from tune_mtl.reporting.results import Results
-from tune_mtl.results.search_data import Evidence
+from tune_mtl.results.search_data import SearchData
 from tune_mtl.results.settings import Growth, Settings
 
 
@@ -16,7 +16,7 @@ def next_round(plan: Plan) -> Plan | None:
     planned = [size for size in looks(plan.settings) if size > plan.replicates]
     if not planned:
         return None
-    results = Results.of(Evidence.read(plan.settings.name, plan.tracking_uri))
+    results = Results.of(SearchData.read(plan.settings.name, plan.tracking_uri))
     open_ = undecided(results)
     if len(open_) < 2:
         return None
@@ -30,7 +30,7 @@ def next_round(plan: Plan) -> Plan | None:
 
 def undecided(results: Results) -> list[str]:
     """Return the strategies that are not told to be worse than another."""
-    sign = results.evidence.sign
+    sign = results.search.sign
     worse = {one.b if sign * one.difference > 0 else one.a for one in results.comparisons() if one.told_apart}
     return [name for name in results.runs if name not in worse]
 

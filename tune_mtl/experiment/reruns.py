@@ -7,7 +7,7 @@ from typing import Any
 
 from trainables.keys import REPLICATE, TRIAL
 from tune_mtl.experiment.planning.plan import Plan, mini_batches_per_epoch
-from tune_mtl.results.search_data import Evidence, shared_values, shares_trunk
+from tune_mtl.results.search_data import SearchData, shared_values, shares_trunk
 from tune_mtl.tracking import names
 from tune_mtl.training.config import Config, resolve
 
@@ -35,7 +35,7 @@ CONTROLLED_REPLICATES = 3
 """In so many of the replicates the controls are trained, which separate the method from its steps and from its rate."""
 
 
-def plan_reruns(plan: Plan, evidence: Evidence, count: int) -> list[Rerun]:
+def plan_reruns(plan: Plan, search: SearchData, count: int) -> list[Rerun]:
     """Return what confirms a search: the choice of each tuning on ``count`` fresh seeds of its replicate, and controls.
 
     The control of equal updates is for choices that take fewer than the one that takes most in their replicate, where
@@ -44,39 +44,39 @@ def plan_reruns(plan: Plan, evidence: Evidence, count: int) -> list[Rerun]:
     unless the search was a whole grid and has those runs.
     """
     reruns = []
-    seeds = _fresh_seeds(plan, evidence, count)
+    seeds = _fresh_seeds(plan, search, count)
     for replicate in seeds:
-        for config in _choices(evidence, replicate):
+        for config in _choices(search, replicate):
             reruns += [Rerun(names.CONFIRM, {**config, "seed": seed}, replicate) for seed in seeds[replicate]]
     controlled = sorted(seeds)[:CONTROLLED_REPLICATES] if len(seeds) > 1 else sorted(seeds)
     for replicate in controlled:
         for seed in seeds[replicate][:1] if len(seeds) > 1 else seeds[replicate]:
-            reruns += _at_equal_updates(plan, evidence, replicate, seed)
-            reruns += _at_common_rate(evidence, replicate, seed)
+            reruns += _at_equal_updates(plan, search, replicate, seed)
+            reruns += _at_common_rate(search, replicate, seed)
     return sorted(reruns, key=lambda rerun: (names.CONFIRM, names.EQUAL_UPDATES, names.COMMON_PATH).index(rerun.role))
 
 
-def _fresh_seeds(plan: Plan, evidence: Evidence, count: int) -> dict[int, list[int]]:
+def _fresh_seeds(plan: Plan, search: SearchData, count: int) -> dict[int, list[int]]:
     """Return by replicate seeds that no trial of the search has seen, nor will one that it may still be grown by."""
     if plan.replicates > 1:
         planned = plan.fresh_seeds(count)
-        cut = evidence.cut_replicates
-        return {replicate: planned[replicate] for replicate in evidence.replicates if replicate not in cut}
-    used = [int(run.config["seed"]) for run in evidence.trials]
+        cut = search.cut_replicates
+        return {replicate: planned[replicate] for replicate in search.replicates if replicate not in cut}
+    used = [int(run.config["seed"]) for run in search.trials]
     first = max(used, default=-1) + 1
-    return {next(iter(evidence.replicates), 0): [first + index for index in range(count)]}
+    return {next(iter(search.replicates), 0): [first + index for index in range(count)]}
 
 
-def _choices(evidence: Evidence, replicate: int) -> list[Mapping[str, Any]]:
+def _choices(search: SearchData, replicate: int) -> list[Mapping[str, Any]]:
     """Return what each strategy's tuning has chosen in a replicate."""
-    return [config for (_, place), config in evidence.tunings.items() if place == replicate]
+    return [config for (_, place), config in search.tunings.items() if place == replicate]
 
 
-def _at_equal_updates(plan: Plan, evidence: Evidence, replicate: int, seed: int) -> list[Rerun]:
+def _at_equal_updates(plan: Plan, search: SearchData, replicate: int, seed: int) -> list[Rerun]:
     """Return the choices that take fewer updates than another, with as many as that one."""
     if plan.settings.budget != "epochs":
         return []
-    sharing = [config for config in _choices(evidence, replicate) if shares_trunk(config["strategy"])]
+    sharing = [config for config in _choices(search, replicate) if shares_trunk(config["strategy"])]
     busiest = max(sharing, key=lambda config: _updates(plan, config), default={})
     reruns = []
     for config in sharing:
@@ -88,14 +88,14 @@ def _at_equal_updates(plan: Plan, evidence: Evidence, replicate: int, seed: int)
     return reruns
 
 
-def _at_common_rate(evidence: Evidence, replicate: int, seed: int) -> list[Rerun]:
+def _at_common_rate(search: SearchData, replicate: int, seed: int) -> list[Rerun]:
     """Return every strategy at the learning rate that does best overall, but for what is confirmed there anyway."""
-    if evidence.grid_has_paths:
+    if search.grid_has_paths:
         return []
     reruns = []
-    for strategy in evidence.winners:
-        config = evidence.common_config(strategy)
-        chosen = evidence.tunings.get((strategy, replicate), {})
+    for strategy in search.winners:
+        config = search.common_config(strategy)
+        chosen = search.tunings.get((strategy, replicate), {})
         if config is not None and {**config, "seed": seed} != {**chosen, "seed": seed}:
             reruns.append(Rerun(names.COMMON_PATH, {**config, "seed": seed}, replicate))
     return reruns

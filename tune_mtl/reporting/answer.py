@@ -9,7 +9,7 @@ from tune_mtl.reporting.results import Results, equal_updates, unit_text, variat
 from tune_mtl.reporting.statistics.comparison import POWER, Comparison
 from tune_mtl.reporting.statistics.tests import ALPHA, Sample
 from tune_mtl.reporting.tables.number_format import difference_text, number, p_text, sample_text
-from tune_mtl.results.search_data import Evidence
+from tune_mtl.results.search_data import SearchData
 from tune_mtl.tracking import names
 
 _FEW = 6
@@ -27,7 +27,7 @@ class Answer:
     Attributes:
         headline: Which strategy, how many groups, which learning rate.
         details: How sure that is, sentence by sentence.
-        missing: What there is no evidence for, and what would give it.
+        missing: What there is no search for, and what would give it.
     """
 
     headline: str
@@ -38,13 +38,13 @@ class Answer:
         return " ".join([self.headline, *self.details])
 
 
-def answer(evidence: Evidence, results: Results) -> Answer:
+def answer(search: SearchData, results: Results) -> Answer:
     """Return the answer of one search."""
-    missing = gaps(evidence, results)
+    missing = gaps(search, results)
     if not results.runs:
         return Answer("No trial has ended well: there is no answer yet.", [], missing)
     best, *others = results.runs
-    quality = evidence.quality
+    quality = search.quality
     if not results.values(best, quality):
         return Answer(
             f"{_who(results, best)} is best ({_among(results, others)}).",
@@ -56,7 +56,7 @@ def answer(evidence: Evidence, results: Results) -> Answer:
     details += _compared(results, against)
     details += _how_sure(results, against)
     details += _at_equal_updates(results, best)
-    details += _single_best_trial(evidence, results, best)
+    details += _single_best_trial(search, results, best)
     return Answer(_headline(results, best, others, against), details, missing)
 
 
@@ -74,7 +74,7 @@ def _with_groups(groups: int | None) -> str:
 
 def _among(results: Results, others: Sequence[str]) -> str:
     every = ", ".join(results.runs) if len(results.runs) <= _FEW else f"{len(results.runs)} strategies"
-    tried = len(results.evidence.strategies) > 1
+    tried = len(results.search.strategies) > 1
     return f"of {every}" if others else "no other has results" if tried else "no other was tried"
 
 
@@ -93,7 +93,7 @@ def _headline(results: Results, best: str, others: Sequence[str], against: dict[
         said = f"{is_best}{_as_far_as_known(results)} ({among})"
     if not results.by_tuning:
         return f"{who} {said}."
-    won = results.evidence.winners.get(best)
+    won = results.search.winners.get(best)
     if won is None:
         return f"{who} {said}."
     groups = won.config.get("groups")
@@ -104,7 +104,7 @@ def _headline(results: Results, best: str, others: Sequence[str], against: dict[
 def _as_far_as_known(results: Results) -> str:
     if results.confirmed:
         return ""
-    return " in the search" if results.evidence.state == "complete" else " so far"
+    return " in the search" if results.search.state == "complete" else " so far"
 
 
 def _listed(several: Sequence[str]) -> str:
@@ -118,14 +118,14 @@ def _differ(results: Results, one: Comparison) -> bool:
 
 def _worse(results: Results, one: Comparison) -> float:
     """Return by how much the second of a comparison is worse than the first."""
-    return results.evidence.sign * one.difference
+    return results.search.sign * one.difference
 
 
 def _reached(results: Results, best: str) -> list[str]:
     """Say what the best reached, and over what that is a mean."""
-    quality, sample = results.evidence.quality, Sample.of(results.values(best, results.evidence.quality))
+    quality, sample = results.search.quality, Sample.of(results.values(best, results.search.quality))
     if results.by_tuning:
-        trials = results.evidence.facts.get("trials_per_tuning")
+        trials = results.search.facts.get("trials_per_tuning")
         each = f" of {unit_text(trials, 'trial')} each" if trials else ""
         over = f"{unit_text(sample.count, 'tuning')}{each}"
         over += ", every choice trained anew on a fresh seed" if results.confirmed else ", by the values that chose"
@@ -220,18 +220,18 @@ def _how_sure(results: Results, against: dict[str, Comparison]) -> list[str]:
 
 def _at_equal_updates(results: Results, best: str) -> list[str]:
     """Say what is left of the advantage if the others may take as many steps."""
-    evidence, values = results.evidence, equal_updates(results)
-    controlled = {run.strategy for run in evidence.confirmed(names.EQUAL_UPDATES)} - {best}
+    search, values = results.search, equal_updates(results)
+    controlled = {run.strategy for run in search.confirmed(names.EQUAL_UPDATES)} - {best}
     values = {name: found for name, found in values.items() if name == best or name in controlled}
     if len(values) < 2 or best not in values:
         return []
     against = {
         (one.b if one.a == best else one.a): one.of(best)
-        for one in results.compared(values, evidence.sign)
+        for one in results.compared(values, search.sign)
         if best in (one.a, one.b)
     }
     samples = {name: Sample.of(list(found.values())) for name, found in values.items()}
-    nearest = min(against, key=lambda name: evidence.sign * samples[name].mean)
+    nearest = min(against, key=lambda name: search.sign * samples[name].mean)
     one = against[nearest]
     if math.isnan(one.p):
         verdict = f"on too few {_unit(results)}s to compare"
@@ -245,15 +245,15 @@ def _at_equal_updates(results: Results, best: str) -> list[str]:
     return [f"Given as many updates, {nearest} reaches {sample_text(samples[nearest])}, {verdict}{where}.{nor}"]
 
 
-def _single_best_trial(evidence: Evidence, results: Results, best: str) -> list[str]:
+def _single_best_trial(search: SearchData, results: Results, best: str) -> list[str]:
     """Say why the best single trial is not the answer, where it is of another strategy."""
-    if not (results.confirmed and evidence.winners):
+    if not (results.confirmed and search.winners):
         return []
-    lucky, trial = next(iter(evidence.winners.items()))
+    lucky, trial = next(iter(search.winners.items()))
     if lucky == best:
         return []
     what = "single trial" if trial.seeds == 1 else "config of the search"
     return [
-        f"The best {what} was one of {lucky} ({evidence.objective.metric} {number(trial.value)}), picked from"
+        f"The best {what} was one of {lucky} ({search.objective.metric} {number(trial.value)}), picked from"
         f" many; on fresh seeds {lucky} is not the best on validation."
     ]

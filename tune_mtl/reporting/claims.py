@@ -13,7 +13,7 @@ from tune_mtl.reporting.statistics.comparison import Comparison, compare_strateg
 from tune_mtl.reporting.statistics.tests import ALPHA, Sample, holm, larger, welch
 from tune_mtl.reporting.tables.number_format import difference_text, p_text
 from tune_mtl.reporting.tables.table import Cell, Table
-from tune_mtl.results.search_data import Evidence, Trained
+from tune_mtl.results.search_data import SearchData, Trained
 from tune_mtl.tracking import names
 
 Verdict = Literal["holds", "does not hold", "cannot tell"]
@@ -49,16 +49,16 @@ class Part:
 class Findings:
     """One search, for the claims."""
 
-    evidence: Evidence
+    search: SearchData
     results: Results
 
     def quality(self, strategy: str) -> dict[int, float]:
         """Return the objective's metric that the tuned strategy reaches, by replicate, so that less is better."""
-        return self.signed(self.results.units(strategy, self.evidence.quality))
+        return self.signed(self.results.units(strategy, self.search.quality))
 
     def signed(self, values: Mapping[int, float]) -> dict[int, float]:
         """Return values of the objective's metric, so that less is better."""
-        return {unit: self.evidence.sign * value for unit, value in values.items()}
+        return {unit: self.search.sign * value for unit, value in values.items()}
 
     def gap(self, first: Mapping[int, float], second: Mapping[int, float]) -> Comparison | None:
         """Return the second minus the first, paired by replicate; None if the search cannot tell strategies apart."""
@@ -79,7 +79,7 @@ def check_claims(found: Sequence[Findings]) -> list[Claim]:
         for one in found:
             claim = check(one)
             claims.append(
-                Claim(f"{one.evidence.name}: {claim.text}" if several else claim.text, claim.verdict, claim.numbers)
+                Claim(f"{one.search.name}: {claim.text}" if several else claim.text, claim.verdict, claim.numbers)
             )
     return [*claims, shrinks_on_homogeneous(found)]
 
@@ -101,7 +101,7 @@ def claims_table(claims: Sequence[Claim]) -> Table:
 def travels_further(one: Findings) -> Claim:
     """Compare IUS and IO with SUS at one learning rate: total, shortest, ratio."""
     text = "IUS and IO travel further than SUS (total, shortest, ratio)"
-    found = one.evidence.paths()
+    found = one.search.paths()
     base = found.get(BASE)
     rivals = {
         name: runs for name, runs in found.items() if runs[0].strategy in INDIVIDUAL and (runs[0].groups or 0) > 1
@@ -123,7 +123,7 @@ def grows_with_groups(one: Findings) -> Claim:
     text = "Distances grow with the number of groups"
     parts = []
     for strategy in INDIVIDUAL:
-        counted = {runs[0].groups: runs for runs in one.evidence.paths().values() if runs[0].strategy == strategy}
+        counted = {runs[0].groups: runs for runs in one.search.paths().values() if runs[0].strategy == strategy}
         counts = sorted(count for count in counted if count is not None)
         for fewer, more in itertools.pairwise(counts):
             for kind in ("total", "shortest"):
@@ -137,7 +137,7 @@ def grows_with_groups(one: Findings) -> Claim:
 def io_best_on_heterogeneous(one: Findings) -> Claim:
     """Compare IO with every other strategy."""
     text = "IO is best on tasks of different nature"
-    if one.evidence.facts.get("homogeneous") is not False:
+    if one.search.facts.get("homogeneous") is not False:
         return Claim(text, "cannot tell", "the tasks are of one kind, or nobody knows")
     rivals = [name for name in one.results.runs if name not in ("io", "stl") and one.quality(name)]
     if "io" not in one.results.runs or not rivals:
@@ -156,7 +156,7 @@ def grouping_beats_none(one: Findings) -> Claim:
     if all of them are significantly worse.
     """
     text = "Moderate grouping beats none"
-    tasks = len(one.evidence.tasks)
+    tasks = len(one.search.tasks)
     parts = []
     for strategy in INDIVIDUAL:
         reached = _best_by_groups(one, strategy)
@@ -183,7 +183,7 @@ def survives_equal_updates(one: Findings) -> Claim:
     text = "The advantage over SUS survives equal updates (which the paper did not ask)"
     samples = {name: one.signed(values) for name, values in equal_updates(one.results).items()}
     rivals = [name for name in INDIVIDUAL if name in samples]
-    controlled = one.evidence.confirmed(names.EQUAL_UPDATES, BASE) or one.evidence.settings.get("budget") == "updates"
+    controlled = one.search.confirmed(names.EQUAL_UPDATES, BASE) or one.search.settings.get("budget") == "updates"
     if BASE not in samples or not rivals or not controlled:
         return Claim(text, "cannot tell", "needs confirmation of sus, and of ius or io")
     best = min(rivals, key=lambda name: statistics.fmean(samples[name].values()))
@@ -204,9 +204,9 @@ def shrinks_on_homogeneous(found: Sequence[Findings]) -> Claim:
     text = "Differences between strategies shrink on homogeneous tasks"
     spreads: dict[bool, dict[str, Sample]] = {True: {}, False: {}}
     for one in found:
-        kind, spread = one.evidence.facts.get("homogeneous"), _spread(one)
+        kind, spread = one.search.facts.get("homogeneous"), _spread(one)
         if kind in (True, False) and spread is not None:
-            spreads[kind][one.evidence.name] = spread
+            spreads[kind][one.search.name] = spread
     if not all(spreads.values()):
         return Claim(text, "cannot tell", "needs two searches: one on tasks of one kind, one on tasks of several")
     parts = []
@@ -233,12 +233,12 @@ def _spread(one: Findings) -> Sample | None:
 
 def _best_by_groups(one: Findings, strategy: str) -> dict[int, dict[int, float]]:
     """Return the best value of each replicate on validation for every group count of a grid; less is better."""
-    evidence = one.evidence
-    if evidence.settings.get("algorithm") != "grid":
+    search = one.search
+    if search.settings.get("algorithm") != "grid":
         return {}
-    metric, sign = names.best_metric(evidence.objective.metric), evidence.sign
+    metric, sign = names.best_metric(search.objective.metric), search.sign
     found: dict[int, dict[int, float]] = {}
-    for run in evidence.trials:
+    for run in search.trials:
         if run.strategy == strategy and run.outcome == Outcome.COMPLETED and run.groups and metric in run.metrics:
             reached = found.setdefault(run.groups, {})
             value = sign * run.metrics[metric]

@@ -10,7 +10,7 @@ import numpy as np
 
 from tune_mtl.reporting.tables.number_format import number
 from tune_mtl.results.best_trial import BestTrial
-from tune_mtl.results.search_data import Evidence, Trained, without_seed
+from tune_mtl.results.search_data import SearchData, Trained, without_seed
 from tune_mtl.tracking import names
 
 Side = Literal["lower", "upper"]
@@ -141,15 +141,15 @@ class Coverage:
     best: BestTrial | None
 
     @classmethod
-    def of(cls, evidence: Evidence, strategy: str) -> "Coverage":
+    def of(cls, search: SearchData, strategy: str) -> "Coverage":
         """Return what was covered of one strategy of a search."""
         return cls(
             strategy,
-            evidence.objective.mode,
-            [run for run in evidence.trials if run.strategy == strategy and _ended(run)],
-            searched_rates(evidence, strategy),
-            names.best_metric(evidence.objective.metric),
-            evidence.winners.get(strategy),
+            search.objective.mode,
+            [run for run in search.trials if run.strategy == strategy and _ended(run)],
+            searched_rates(search, strategy),
+            names.best_metric(search.objective.metric),
+            search.winners.get(strategy),
         )
 
     @property
@@ -186,32 +186,32 @@ class Coverage:
         return {config: statistics.fmean(values) for config, values in found.items()}
 
 
-def searched_rates(evidence: Evidence, strategy: str) -> Searched | None:
+def searched_rates(search: SearchData, strategy: str) -> Searched | None:
     """Return the learning rates among which ``strategy`` was searched; None if there was only one.
 
     Where a search did not write it down: from the lowest to the highest that any strategy has tried, or these very ones
     if it was a grid.
     """
-    stated = evidence.facts.get("dimensions")
+    stated = search.facts.get("dimensions")
     if stated is not None:
         extent = stated.get(strategy, {}).get("lr")
         return None if extent is None else Searched.of(extent)
-    rates = sorted({run.lr for run in evidence.trials if _ended(run)})
+    rates = sorted({run.lr for run in search.trials if _ended(run)})
     if len(rates) < 2:
         return None
-    return Searched(rates[0], rates[-1], points=tuple(rates) if _is_grid(evidence) else ())
+    return Searched(rates[0], rates[-1], points=tuple(rates) if _is_grid(search) else ())
 
 
-def warnings(evidence: Evidence) -> list[str]:
+def warnings(search: SearchData) -> list[str]:
     """Say where too little was tried, each with the way out; nothing while the search is running: it is trying more."""
-    if evidence.state == "running":
+    if search.state == "running":
         return []
-    more = f"tune-mtl extend {evidence.name} --samples {max(1, len(evidence.trials))} tries more"
-    grid = _is_grid(evidence)
+    more = f"tune-mtl extend {search.name} --samples {max(1, len(search.trials))} tries more"
+    grid = _is_grid(search)
     return [
         text
-        for strategy in evidence.strategies
-        for text in _warnings(Coverage.of(evidence, strategy), more, "add values to --lr" if grid else more)
+        for strategy in search.strategies
+        for text in _warnings(Coverage.of(search, strategy), more, "add values to --lr" if grid else more)
     ]
 
 
@@ -269,5 +269,5 @@ def _replicate(run: Trained) -> int:
     return int(getattr(run, "replicate", 0))
 
 
-def _is_grid(evidence: Evidence) -> bool:
-    return bool(evidence.settings.get("algorithm") == "grid")
+def _is_grid(search: SearchData) -> bool:
+    return bool(search.settings.get("algorithm") == "grid")

@@ -10,7 +10,7 @@ from tune_mtl.reporting.answer import Answer
 from tune_mtl.reporting.figures.style import Drawing
 from tune_mtl.reporting.tables.number_format import number
 from tune_mtl.reporting.tables.table import Table
-from tune_mtl.results.search_data import Evidence
+from tune_mtl.results.search_data import SearchData
 from tune_mtl.tracking import names
 
 _SHOWN = 6
@@ -23,7 +23,7 @@ STYLE = Path(__file__).with_name("page.css").read_text()
 class Section:
     """What a page says of one search."""
 
-    evidence: Evidence
+    search: SearchData
     answer: Answer
     tables: Sequence[Table]
     drawings: Sequence[Drawing]
@@ -32,7 +32,7 @@ class Section:
 
 def page(sections: Sequence[Section], claims: Table | None) -> str:
     """Return the whole document."""
-    searches = ", ".join(section.evidence.name for section in sections)
+    searches = ", ".join(section.search.name for section in sections)
     several = len(sections) > 1
     body = "".join(_section(section, several=several) for section in sections)
     title = f"<h1>{html.escape(searches)}</h1>\n" if several else ""
@@ -61,20 +61,20 @@ def _claims(table: Table) -> str:
 
 
 def _section(section: Section, *, several: bool) -> str:
-    evidence, said = section.evidence, section.answer
-    strategies = ", ".join(evidence.strategies) or "no strategy yet"
-    problem = evidence.problem or "this problem"
+    search, said = section.search, section.answer
+    strategies = ", ".join(search.strategies) or "no strategy yet"
+    problem = search.problem or "this problem"
     question = f"Which optimisation strategy, how many task groups, at which learning rate, for {problem}?"
-    better = "lower" if evidence.objective.mode == "min" else "higher"
-    judged = f"judged by {evidence.objective.metric} ({better} is better)"
+    better = "lower" if search.objective.mode == "min" else "higher"
+    judged = f"judged by {search.objective.metric} ({better} is better)"
     details = "".join(f"<p>{html.escape(text)}</p>" for text in said.details)
-    tunings = f" ({len(evidence.replicates)} tunings of each)" if evidence.replicated else ""
-    tables = "".join(table.html(f"{evidence.name}-" if several else "") for table in section.tables)
-    figures = "".join(_figure(drawing, evidence.name) for drawing in section.drawings)
+    tunings = f" ({len(search.replicates)} tunings of each)" if search.replicated else ""
+    tables = "".join(table.html(f"{search.name}-" if several else "") for table in section.tables)
+    figures = "".join(_figure(drawing, search.name) for drawing in section.drawings)
     top, below = ("h2", "h3") if several else ("h1", "h2")
     return (
         f"<header><{top}>{html.escape(question)}</{top}>\n"
-        f"<p class=soft>Search {html.escape(evidence.name)}: {len(evidence.trials)} trials of"
+        f"<p class=soft>Search {html.escape(search.name)}: {len(search.trials)} trials of"
         f" {html.escape(strategies)}{tunings}, {html.escape(judged)}.</p>"
         "</header>\n<section class=answer aria-label='The answer'>"
         f"<p>{html.escape(said.headline)}</p>{details}</section>\n"
@@ -115,42 +115,42 @@ def _figure(drawing: Drawing, search: str) -> str:
 
 
 def _method(section: Section) -> str:
-    evidence = section.evidence
-    facts = evidence.facts
+    search = section.search
+    facts = search.facts
     samples = facts.get("samples", {})
     outcomes: dict[str, int] = {}
-    for run in evidence.trials:
+    for run in search.trials:
         outcomes[run.outcome] = outcomes.get(run.outcome, 0) + 1
     rows = {
-        "Design": _design(evidence),
-        "Budget of a trial": _budget(evidence),
+        "Design": _design(search),
+        "Budget of a trial": _budget(search),
         "Outcomes": ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in sorted(outcomes.items()))
         or "none yet",
-        "Confirmation": _confirmation(evidence),
-        "Tasks": ", ".join(evidence.tasks) or "unknown",
+        "Confirmation": _confirmation(search),
+        "Tasks": ", ".join(search.tasks) or "unknown",
         "Samples": ", ".join(f"{count} {split}" for split, count in samples.items() if count) or "unknown",
-        "Selection": _selection(evidence),
+        "Selection": _selection(search),
         "Versions": ", ".join(
-            f"{key} {evidence.tags[f'tune_mtl.{key}']}"
+            f"{key} {search.tags[f'tune_mtl.{key}']}"
             for key in ("tune_mtl", "torch", "ray", "python")
-            if f"tune_mtl.{key}" in evidence.tags
+            if f"tune_mtl.{key}" in search.tags
         )
         or "unknown",
-        "Device": evidence.tags.get("tune_mtl.device", "unknown"),
-        "Data": f"fingerprint {evidence.tags['tune_mtl.data']}" if "tune_mtl.data" in evidence.tags else "unknown",
+        "Device": search.tags.get("tune_mtl.device", "unknown"),
+        "Data": f"fingerprint {search.tags['tune_mtl.data']}" if "tune_mtl.data" in search.tags else "unknown",
     }
     listed = "".join(f"<dt>{html.escape(key)}</dt><dd>{html.escape(value)}</dd>" for key, value in rows.items())
     return f"<dl>{listed}</dl>\n<p>The command that repeats it:</p>\n<pre>{html.escape(section.command)}</pre>\n"
 
 
-def _selection(evidence: Evidence) -> str:
-    if evidence.facts.get("protocol") == "paper":
+def _selection(search: SearchData) -> str:
+    if search.facts.get("protocol") == "paper":
         return "epochs and configs on the official evaluation split, as in the paper"
     return "epochs and configs by validation alone; test once per confirming run"
 
 
-def _budget(evidence: Evidence) -> str:
-    budget, settings = evidence.facts.get("budget"), evidence.settings
+def _budget(search: SearchData) -> str:
+    budget, settings = search.facts.get("budget"), search.settings
     if not budget:
         return "unknown"
     unit = "epochs" if budget["counts"] == "epoch" else budget["counts"]
@@ -174,8 +174,8 @@ _WHY = {
 }
 
 
-def _confirmation(evidence: Evidence) -> str:
-    whole = [run for run in evidence.reruns if run.outcome == Outcome.COMPLETED]
+def _confirmation(search: SearchData) -> str:
+    whole = [run for run in search.reruns if run.outcome == Outcome.COMPLETED]
     seeds = sorted({int(run.config["seed"]) for run in whole})
     if not seeds:
         return "none"
@@ -185,14 +185,14 @@ def _confirmation(evidence: Evidence) -> str:
     return f"whole runs on {which}, which the search never saw: {parts}"
 
 
-def _design(evidence: Evidence) -> str:
+def _design(search: SearchData) -> str:
     """Say what was repeated, and how."""
-    count = len(evidence.replicates)
+    count = len(search.replicates)
     if count < 2:
         return "each strategy was tuned once: configs are compared, not strategies"
-    trials = evidence.facts.get("trials_per_tuning")
+    trials = search.facts.get("trials_per_tuning")
     each = f" of {trials} trials" if trials else ""
-    looks = evidence.facts.get("looks")
+    looks = search.facts.get("looks")
     grown = f"; judged after {', '.join(map(str, looks))} of them, until all was decided" if looks else ""
-    how = "the grid on another seed" if evidence.settings.get("algorithm") == "grid" else "other draws and another seed"
+    how = "the grid on another seed" if search.settings.get("algorithm") == "grid" else "other draws and another seed"
     return f"{count} tunings{each} of every strategy, each with {how}, the same for all strategies{grown}"

@@ -9,7 +9,7 @@ from typing import Any
 
 from tune_mtl.reporting.statistics.comparison import Comparison, Looks, Variation, compare_configs, compare_strategies
 from tune_mtl.reporting.statistics.tests import ALPHA, Sample, delta_m
-from tune_mtl.results.search_data import Evidence, Trained, shares_trunk
+from tune_mtl.results.search_data import SearchData, Trained, shares_trunk
 from tune_mtl.tracking import names
 
 REFERENCE = "stl"
@@ -25,41 +25,41 @@ class Results:
     once, it is the seed, and all that can be compared is one config of each.
 
     Attributes:
-        evidence: Where it comes from.
+        search: Where it comes from.
         runs: The runs by strategy, the best first; those without a result are not there.
         prefix: ``test/``, or ``best/val/`` where there is no test split or nothing was confirmed.
         confirmed: Whether these are runs on fresh seeds, or the search's own.
     """
 
-    evidence: Evidence
+    search: SearchData
     runs: Mapping[str, Sequence[Trained]]
     prefix: str
     confirmed: bool
     _comparisons: dict[str, list[Comparison]] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def of(cls, evidence: Evidence) -> "Results":
+    def of(cls, search: SearchData) -> "Results":
         """Return the confirming runs; without any, those of the search with the winning configs."""
-        cut = evidence.cut_replicates
+        cut = search.cut_replicates
         fresh = {
-            strategy: [run for run in evidence.confirmed(names.CONFIRM, strategy) if run.replicate not in cut]
-            for strategy in evidence.strategies
+            strategy: [run for run in search.confirmed(names.CONFIRM, strategy) if run.replicate not in cut]
+            for strategy in search.strategies
         }
         fresh = {strategy: runs for strategy, runs in fresh.items() if runs}
         tested = any(name.startswith("test/") for runs in fresh.values() for run in runs for name in run.metrics)
-        found = fresh or {strategy: _winning_runs(evidence, strategy) for strategy in evidence.winners}
-        results = cls(evidence, found, "test/" if tested else "best/val/", bool(fresh))
-        sign = evidence.sign
+        found = fresh or {strategy: _winning_runs(search, strategy) for strategy in search.winners}
+        results = cls(search, found, "test/" if tested else "best/val/", bool(fresh))
+        sign = search.sign
         chosen = {strategy: results.validation(strategy) for strategy in found}
         order = sorted(
             found, key=lambda strategy: sign * chosen[strategy] if not math.isnan(chosen[strategy]) else math.inf
         )
-        return cls(evidence, {strategy: found[strategy] for strategy in order}, results.prefix, results.confirmed)
+        return cls(search, {strategy: found[strategy] for strategy in order}, results.prefix, results.confirmed)
 
     @property
     def by_tuning(self) -> bool:
         """Return whether tunings are compared, and so strategies; else configs are."""
-        return self.evidence.replicated
+        return self.search.replicated
 
     @property
     def tells_strategies(self) -> bool:
@@ -69,12 +69,12 @@ class Results:
     @property
     def looks(self) -> Looks | None:
         """The looks of a search that grew until it could tell."""
-        sizes = self.evidence.facts.get("looks")
+        sizes = self.search.facts.get("looks")
         return Looks(tuple(sizes)) if sizes else None
 
     def validation(self, strategy: str) -> float:
         """Return the mean of the objective on validation, which alone decides who is best."""
-        metric = names.best_metric(self.evidence.objective.metric)
+        metric = names.best_metric(self.search.objective.metric)
         found = self.by_unit(self.runs[strategy], metric)
         return statistics.fmean(found.values()) if found else math.nan
 
@@ -102,11 +102,11 @@ class Results:
 
     def sign(self, metric: str) -> int:
         """Return 1 if less of ``metric`` is better, -1 if more is."""
-        return -1 if self.evidence.mode(metric) == "max" else 1
+        return -1 if self.search.mode(metric) == "max" else 1
 
     def comparisons(self, metric: str | None = None) -> list[Comparison]:
         """Compare all pairs of strategies (or of their configs) on a metric; default: the objective's."""
-        metric = metric or self.evidence.quality
+        metric = metric or self.search.quality
         if metric not in self._comparisons:
             self._comparisons[metric] = self.compared(
                 {strategy: self.units(strategy, metric) for strategy in self.runs}, self.sign(metric)
@@ -146,7 +146,7 @@ class Results:
         """Return the replicates in which ``strategy`` was tuned, but has no result: it diverged or failed."""
         if not self.tells_strategies:
             return []
-        tuned = {run.replicate for run in self.evidence.trials if run.strategy == strategy}
+        tuned = {run.replicate for run in self.search.trials if run.strategy == strategy}
         judged = {run.replicate for runs in self.runs.values() for run in runs}
         return sorted((tuned & judged) - {run.replicate for run in self.runs.get(strategy, ())})
 
@@ -171,20 +171,20 @@ class Results:
         """The metrics of each task; its loss where it has no other."""
         return {
             task: [name for name in self.reported if name.startswith(f"{task}/")] or [f"loss/{task}"]
-            for task in self.evidence.tasks
+            for task in self.search.tasks
         }
 
     @cached_property
     def judged_by_task(self) -> dict[str, list[str]]:
         """The metrics of each task whose better direction is known; its loss where there are none."""
-        directed = {task: [name for name in found if self.evidence.mode(name)] for task, found in self.by_task.items()}
+        directed = {task: [name for name in found if self.search.mode(name)] for task, found in self.by_task.items()}
         chosen = {task: found or [f"loss/{task}"] for task, found in directed.items()}
         return {task: [name for name in found if name in self.reported] for task, found in chosen.items()}
 
     @cached_property
     def judged(self) -> list[str]:
         """The metrics over which ranks are averaged: those that judge a task."""
-        return [name for metrics in self.judged_by_task.values() for name in metrics] or [self.evidence.quality]
+        return [name for metrics in self.judged_by_task.values() for name in metrics] or [self.search.quality]
 
     @property
     def count(self) -> int:
@@ -207,11 +207,11 @@ def unit_text(count: int, what: str = "seed") -> str:
     return f"{count} {what}{'' if count == 1 else 's'}"
 
 
-def _winning_runs(evidence: Evidence, strategy: str) -> list[Trained]:
+def _winning_runs(search: SearchData, strategy: str) -> list[Trained]:
     """Return the runs of the search with the chosen configs: of every tuning its own, else of the winner all seeds."""
     found = []
-    for run in evidence.trials:
-        chosen = evidence.tunings.get((strategy, run.replicate))
+    for run in search.trials:
+        chosen = search.tunings.get((strategy, run.replicate))
         if chosen is not None and run.ranked and _without_seed(run.config) == _without_seed(chosen):
             found.append(run)
     return found
@@ -225,9 +225,9 @@ def deltas(results: Results) -> dict[str, float | None]:
     """Return the Delta-m of every strategy but the reference; empty where the reference was not trained."""
     if REFERENCE not in results.runs:
         return {}
-    evidence = results.evidence
+    search = results.search
     tasks = results.judged_by_task
-    modes = {name: evidence.mode(name) or "" for metrics in tasks.values() for name in metrics}
+    modes = {name: search.mode(name) or "" for metrics in tasks.values() for name in metrics}
     means = {
         strategy: {name: results.samples(name)[strategy].mean for name in modes if strategy in results.samples(name)}
         for strategy in results.runs
@@ -245,9 +245,9 @@ def equal_updates(results: Results) -> dict[str, dict[int, float]]:
     Who takes most of them by itself needs no control; who takes fewer and has none is left out. Only what has the same
     network, batch size and so on is there: controls are compared like with like, or not at all.
     """
-    evidence = results.evidence
+    search = results.search
     sharing = {name: runs for name, runs in results.runs.items() if shares_trunk(name)}
-    controls = {name: evidence.confirmed(names.EQUAL_UPDATES, name) for name in sharing}
+    controls = {name: search.confirmed(names.EQUAL_UPDATES, name) for name in sharing}
     found: dict[str, list[Trained]] = {}
     for strategy, runs in sharing.items():
         for run in runs:
@@ -263,17 +263,17 @@ def equal_updates(results: Results) -> dict[str, dict[int, float]]:
     seeds = {run.config["seed"] for runs in controls.values() for run in runs}
     if seeds:
         found = {name: [run for run in runs if run.config["seed"] in seeds] for name, runs in found.items()}
-    units = {name: results.by_unit(runs, results.prefix + evidence.quality) for name, runs in found.items()}
+    units = {name: results.by_unit(runs, results.prefix + search.quality) for name, runs in found.items()}
     return {name: values for name, values in units.items() if values}
 
 
 def at_common_rate(results: Results) -> dict[str, dict[int, float]]:
     """Return the objective's metric by seed at the common learning rate, for each variant that was trained there."""
-    evidence = results.evidence
-    prefix = "best/val/" if evidence.grid_has_paths else results.prefix
+    search = results.search
+    prefix = "best/val/" if search.grid_has_paths else results.prefix
     found = {
-        name: {int(run.config["seed"]): run.metrics.get(prefix + evidence.quality, math.nan) for run in runs}
-        for name, runs in evidence.paths().items()
+        name: {int(run.config["seed"]): run.metrics.get(prefix + search.quality, math.nan) for run in runs}
+        for name, runs in search.paths().items()
     }
     return {name: {s: v for s, v in values.items() if not math.isnan(v)} for name, values in found.items()}
 
@@ -298,29 +298,29 @@ class PoorTuning:
 
 def poorly_tuned(results: Results) -> list[PoorTuning]:
     """Return the strategies whose reruns at the common learning rate beat what their tunings chose."""
-    evidence, found = results.evidence, []
-    if evidence.grid_has_paths or evidence.common_lr is None or not results.confirmed:
+    search, found = results.search, []
+    if search.grid_has_paths or search.common_lr is None or not results.confirmed:
         return []
-    metric = results.prefix + evidence.quality
+    metric = results.prefix + search.quality
     for strategy, runs in results.runs.items():
-        again = {r.config["seed"]: r.metrics.get(metric) for r in evidence.confirmed(names.COMMON_PATH, strategy)}
+        again = {r.config["seed"]: r.metrics.get(metric) for r in search.confirmed(names.COMMON_PATH, strategy)}
         own = {run.config["seed"]: run.metrics.get(metric) for run in runs}
         pairs = [(again[seed], own[seed]) for seed in again if again[seed] is not None and own.get(seed) is not None]
         if not pairs:
             continue
         there, chosen = (statistics.fmean(float(pair[side] or 0.0) for pair in pairs) for side in (0, 1))
-        if evidence.sign * there < evidence.sign * chosen:
-            found.append(PoorTuning(strategy, evidence.common_lr, there, chosen, len(pairs)))
+        if search.sign * there < search.sign * chosen:
+            found.append(PoorTuning(strategy, search.common_lr, there, chosen, len(pairs)))
     return found
 
 
 def variation(results: Results) -> Variation:
     """Return what of the luck is that of seeds and what that of the search, on the objective's metric."""
-    metric = results.prefix + results.evidence.quality
+    metric = results.prefix + results.search.quality
     seeds = [list(values.values()) for values in at_common_rate(results).values()]
     for runs in results.runs.values():
         for replicate in {run.replicate for run in runs}:
             several = [run.metrics.get(metric, math.nan) for run in runs if run.replicate == replicate]
             seeds.append([value for value in several if not math.isnan(value)])
-    tunings = [results.values(strategy, results.evidence.quality) for strategy in results.runs]
+    tunings = [results.values(strategy, results.search.quality) for strategy in results.runs]
     return Variation(seeds, tunings)

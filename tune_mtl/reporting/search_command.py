@@ -5,15 +5,15 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from tune_mtl.results.search_data import Evidence
+from tune_mtl.results.search_data import SearchData
 from tune_mtl.results.settings import Asked, Settings, implied
 
 
-def search_command(evidence: Evidence) -> str:
+def search_command(search: SearchData) -> str:
     """Return the command line that repeats a search; places, which may hold a password, are left out."""
-    words = ["tune-mtl", "search", evidence.problem]
+    words = ["tune-mtl", "search", search.problem]
     asked = Settings.asked()
-    for key, value in _given(evidence.settings, asked).items():
+    for key, value in _given(search.settings, asked).items():
         flag = asked[key].flag or f"--{key.replace('_', '-')}"
         if isinstance(value, dict):
             words += [word for name, set_ in value.items() for word in (flag, f"{name}={json.dumps(set_)}")]

@@ -7,7 +7,7 @@ from tune_mtl.reporting.answer import answer
 from tune_mtl.reporting.results import Results, variation
 from tune_mtl.reporting.statistics.comparison import Comparison
 from tune_mtl.reporting.statistics.tests import ALPHA
-from tune_mtl.results.search_data import Evidence
+from tune_mtl.results.search_data import SearchData
 from tune_mtl.tracking.store import check_name
 
 
@@ -24,17 +24,17 @@ def verdict(name: str, *, tracking_uri: str | None = None) -> dict[str, Any]:
     Raises:
         UserError: if there is no such search.
     """
-    evidence = Evidence.read(check_name(name), tracking_uri)
-    return verdict_of(evidence, Results.of(evidence))
+    search = SearchData.read(check_name(name), tracking_uri)
+    return verdict_of(search, Results.of(search))
 
 
-def verdict_of(evidence: Evidence, results: Results) -> dict[str, Any]:
+def verdict_of(search: SearchData, results: Results) -> dict[str, Any]:
     """Return the verdict of a search that was read."""
-    said = answer(evidence, results)
+    said = answer(search, results)
     looks = results.looks
-    settings = evidence.settings
+    settings = search.settings
     return {
-        "search": evidence.name,
+        "search": search.name,
         "design": {
             "replicates": results.count if results.by_tuning else 1,
             "unit": "strategy" if results.by_tuning else "config",
@@ -42,15 +42,15 @@ def verdict_of(evidence: Evidence, results: Results) -> dict[str, Any]:
             "test": "paired t" if results.by_tuning else "Welch",
             "correction": "Shaffer" if results.by_tuning else "Holm",
             "looks": None if looks is None else list(looks.sizes),
-            "trials_per_tuning": evidence.facts.get("trials_per_tuning"),
+            "trials_per_tuning": search.facts.get("trials_per_tuning"),
             "seeds_per_choice": settings.get("confirm") if results.confirmed else 0,
             "confirmed": results.confirmed,
-            "metric": evidence.quality,
-            "mode": evidence.objective.mode,
+            "metric": search.quality,
+            "mode": search.objective.mode,
             "split": results.split,
         },
         "winner": next(iter(results.runs), None),
-        "values": {name: results.units(name, evidence.quality) for name in results.runs},
+        "values": {name: results.units(name, search.quality) for name in results.runs},
         "comparisons": [_plain(one) for one in results.comparisons()],
         "share_of_seeds": variation(results).share_of_seeds if results.tells_strategies else None,
         "answer": str(said),

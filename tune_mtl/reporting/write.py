@@ -12,7 +12,7 @@ from tune_mtl.reporting.claims import Claim, Findings, check_claims, claims_tabl
 from tune_mtl.reporting.results import Results
 from tune_mtl.reporting.search_command import search_command
 from tune_mtl.reporting.tables.table import Table
-from tune_mtl.results.search_data import Evidence
+from tune_mtl.results.search_data import SearchData
 from tune_mtl.tracking.pages.prepare import keep_answer
 from tune_mtl.tracking.store import check_name, reachable, report_folder
 from tune_mtl.tracking.store import tracking_uri as store_uri
@@ -71,17 +71,17 @@ def write_report(*searches: str, out: str | Path | None = None, tracking_uri: st
     from tune_mtl.reporting.figures.style import looks
     from tune_mtl.reporting.page import Section
 
-    styles = looks(strategy for one in found for strategy in one.evidence.strategies)
+    styles = looks(strategy for one in found for strategy in one.search.strategies)
     sections = []
     for one in found:
-        evidence, results = one.evidence, one.results
+        search, results = one.search, one.results
         sections.append(
             Section(
-                evidence,
-                answer(evidence, results),
+                search,
+                answer(search, results),
                 tables_of(one),
-                draw_all(evidence, results, styles),
-                search_command(evidence),
+                draw_all(search, results, styles),
+                search_command(search),
             )
         )
     claims = check_claims(found)
@@ -93,17 +93,17 @@ def write_report(*searches: str, out: str | Path | None = None, tracking_uri: st
     for one in found:
         for path in written:
             place = Path(_ARTIFACTS if len(found) == 1 else _JOINT) / path.parent.relative_to(folder)
-            one.evidence.client.log_artifact(one.evidence.run_id, str(path), str(place))
+            one.search.client.log_artifact(one.search.run_id, str(path), str(place))
     if len(found) == 1:
         (one,), said = found, sections[0].answer
         told = [said.headline, *said.details, *(f"- {text}" for text in said.missing)]
-        keep_answer(one.evidence.client, one.evidence.run_id, told, report=str((folder / PAGE).absolute()))
+        keep_answer(one.search.client, one.search.run_id, told, report=str((folder / PAGE).absolute()))
     return Report(
         folder / PAGE,
-        {section.evidence.name: section.answer for section in sections},
+        {section.search.name: section.answer for section in sections},
         all(one.results.confirmed for one in found),
         claims,
-        {section.evidence.name: section.tables for section in sections},
+        {section.search.name: section.tables for section in sections},
     )
 
 
@@ -117,17 +117,17 @@ def paper_claims(*searches: str, tracking_uri: str | None = None) -> list[Claim]
 
 
 def _findings(name: str, tracking_uri: str | None) -> Findings:
-    evidence = Evidence.read(check_name(name), tracking_uri)
-    return Findings(evidence, Results.of(evidence))
+    search = SearchData.read(check_name(name), tracking_uri)
+    return Findings(search, Results.of(search))
 
 
 def tables_of(one: Findings) -> list[Table]:
     """Make all tables that the data allow, in the order of the page."""
     from tune_mtl.reporting.tables import contents as tabulated
 
-    evidence, results = one.evidence, one.results
+    search, results = one.search, one.results
     if not results.runs:
-        return [tabulated.search_table(evidence)]
+        return [tabulated.search_table(search)]
     made = [
         tabulated.quality_table(results),
         tabulated.tasks_table(results),
@@ -137,7 +137,7 @@ def tables_of(one: Findings) -> list[Table]:
         tabulated.best_path_table(results),
         tabulated.cost_table(results),
         tabulated.tunings_table(results),
-        tabulated.search_table(evidence),
+        tabulated.search_table(search),
     ]
     return [table for table in made if table is not None]
 
@@ -148,7 +148,7 @@ def _write_files(folder: Path, sections: "Sequence[Section]", claims: Sequence[C
 
     contents: dict[Path, bytes] = {}
     for section in sections:
-        place = folder if len(sections) == 1 else folder / section.evidence.name
+        place = folder if len(sections) == 1 else folder / section.search.name
         contents |= _tables(place, section.tables)
         for drawing in section.drawings:
             for kind in ("svg", "pdf", "png"):

@@ -97,7 +97,7 @@ def variant(strategy: str, groups: int | None) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Evidence:
+class SearchData:
     """A search, as MLflow has it.
 
     Attributes:
@@ -129,7 +129,7 @@ class Evidence:
     _histories: dict[tuple[str, str], dict[int, float]] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def read(cls, name: str, tracking_uri: str | None = None) -> "Evidence":
+    def read(cls, name: str, tracking_uri: str | None = None) -> "SearchData":
         """Read all that there is about search ``name``.
 
         Raises:

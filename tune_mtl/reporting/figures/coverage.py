@@ -20,7 +20,7 @@ from tune_mtl.reporting.figures.style import (
 )
 from tune_mtl.reporting.results import Results
 from tune_mtl.reporting.tables.number_format import number
-from tune_mtl.results.search_data import Evidence, Trained
+from tune_mtl.results.search_data import SearchData, Trained
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,9 +29,9 @@ _MANY = 100
 """From so many trials of a strategy on, their points are small."""
 
 
-def what_was_tried(evidence: Evidence, results: Results, styles: Looks) -> Drawing | None:  # noqa: ARG001
+def what_was_tried(search: SearchData, results: Results, styles: Looks) -> Drawing | None:  # noqa: ARG001
     """Draw learning rate and quality of every trial, a panel for each strategy."""
-    tried = _covered(evidence, styles)
+    tried = _covered(search, styles)
     if len({run.lr for coverage in tried for run in coverage.ended}) < 2 or not any(
         coverage.good for coverage in tried
     ):
@@ -42,10 +42,10 @@ def what_was_tried(evidence: Evidence, results: Results, styles: Looks) -> Drawi
     places = axes[: len(tried)]
     for coverage, place in zip(tried, places, strict=True):
         _points(place, coverage, styles[coverage.strategy])
-    fit_values(places, evidence.sign)
+    fit_values(places, search.sign)
     for coverage, place in zip(tried, places, strict=True):
-        _surroundings(place, coverage, styles[coverage.strategy], evidence.sign)
-        above = evidence.sign > 0 and any(other.lost for other in tried)
+        _surroundings(place, coverage, styles[coverage.strategy], search.sign)
+        above = search.sign > 0 and any(other.lost for other in tried)
         place.set_title(short(coverage.strategy, 18), pad=11 if above else 6)
     for index, place in enumerate(places):
         last = index + columns >= len(tried)
@@ -55,7 +55,7 @@ def what_was_tried(evidence: Evidence, results: Results, styles: Looks) -> Drawi
             place.xaxis.set_minor_locator(LogLocator(numticks=_MANY))
             place.grid(which="minor", axis="x")
         if index % columns == 0:
-            place.set_ylabel(f"validation {evidence.quality}")
+            place.set_ylabel(f"validation {search.quality}")
     for place in axes[len(tried) :]:
         place.set_visible(False)
     _key(places[0], tried)
@@ -63,16 +63,16 @@ def what_was_tried(evidence: Evidence, results: Results, styles: Looks) -> Drawi
     return Drawing(
         "coverage",
         "What was tried",
-        f"Learning rate and {evidence.objective.metric} of every trial. {'; '.join(map(_in_words, tried))}.",
+        f"Learning rate and {search.objective.metric} of every trial. {'; '.join(map(_in_words, tried))}.",
         figure,
         "Every trial at its best validation epoch, a panel for each strategy."
         " A best at an edge, or alone, may not be the best there is.",
     )
 
 
-def expected_bests(evidence: Evidence, results: Results, styles: Looks) -> Drawing | None:  # noqa: ARG001
+def expected_bests(search: SearchData, results: Results, styles: Looks) -> Drawing | None:  # noqa: ARG001
     """Draw the expected best of n trials against n."""
-    curves = {coverage.strategy: curve for coverage in _covered(evidence, styles) if (curve := coverage.expected())}
+    curves = {coverage.strategy: curve for coverage in _covered(search, styles) if (curve := coverage.expected())}
     if max(map(len, curves.values()), default=0) < 2:
         return None
     figure, (axes,) = new_figure()
@@ -81,9 +81,9 @@ def expected_bests(evidence: Evidence, results: Results, styles: Looks) -> Drawi
         every = max(1, len(curve) // 10)
         drawn: Any = {"linestyle": look.line, "marker": look.marker, "markersize": 3.5, "color": look.color}
         axes.plot(range(1, len(curve) + 1), curve, label=strategy, markevery=every, **drawn)
-    axes.set(xlabel="trials of a strategy", ylabel=f"expected best validation {evidence.quality}")
+    axes.set(xlabel="trials of a strategy", ylabel=f"expected best validation {search.quality}")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    fit_values([axes], evidence.sign)
+    fit_values([axes], search.sign)
     legend_below(figure, axes)
     said = [
         f"{strategy} from {number(curve[0])} with one trial to {number(curve[-1])} with {len(curve)}"
@@ -92,7 +92,7 @@ def expected_bests(evidence: Evidence, results: Results, styles: Looks) -> Drawi
     return Drawing(
         "expected-best",
         "Expected best against number of trials",
-        f"Expected best {evidence.objective.metric} of so many trials: {'; '.join(said)}.",
+        f"Expected best {search.objective.metric} of so many trials: {'; '.join(said)}.",
         figure,
         "On validation, of n trials drawn at random from all trials of a strategy; diverged and failed ones count as"
         " its worst. A line that still moves at its end asks for more trials; lines that cross say that the ranking"
@@ -100,9 +100,9 @@ def expected_bests(evidence: Evidence, results: Results, styles: Looks) -> Drawi
     )
 
 
-def _covered(evidence: Evidence, styles: Looks) -> list[Coverage]:
+def _covered(search: SearchData, styles: Looks) -> list[Coverage]:
     """Return the strategies of which a trial has ended, in the same order as everywhere."""
-    every = [Coverage.of(evidence, name) for name in styles if name in evidence.strategies]
+    every = [Coverage.of(search, name) for name in styles if name in search.strategies]
     return [coverage for coverage in every if coverage.ended]
 
 

@@ -27,7 +27,7 @@ from tune_mtl.reporting.figures.style import (
 )
 from tune_mtl.reporting.results import Results
 from tune_mtl.reporting.statistics.pareto import quality_and_cost
-from tune_mtl.results.search_data import Evidence, Trained, without_seed
+from tune_mtl.results.search_data import SearchData, Trained, without_seed
 from tune_mtl.tracking import names
 
 if TYPE_CHECKING:
@@ -36,53 +36,53 @@ if TYPE_CHECKING:
 _MOST_TASKS = 12
 
 
-def draw_all(evidence: Evidence, results: Results, styles: Looks | None = None) -> list[Drawing]:
+def draw_all(search: SearchData, results: Results, styles: Looks | None = None) -> list[Drawing]:
     """Draw all that the data allow, in the order of the page; ``styles`` are those of all strategies on it."""
-    makers: list[Callable[[Evidence, Results, Looks], Drawing | None]] = [
+    makers: list[Callable[[SearchData, Results, Looks], Drawing | None]] = [
         learning_rates, what_was_tried, expected_bests, task_learning_rates, group_counts, learning_curves, paths,
         quality_and_cost,
     ]  # fmt: skip
     with style():
-        drawn = [make(evidence, results, styles or looks(evidence.strategies)) for make in makers]
+        drawn = [make(search, results, styles or looks(search.strategies)) for make in makers]
     return [drawing for drawing in drawn if drawing is not None]
 
 
-def learning_rates(evidence: Evidence, results: Results, styles: Looks) -> Drawing | None:  # noqa: ARG001
+def learning_rates(search: SearchData, results: Results, styles: Looks) -> Drawing | None:  # noqa: ARG001
     """Draw the best validation value against the learning rate (figures 1 and 2 of the paper)."""
-    metric = names.best_metric(evidence.objective.metric)
+    metric = names.best_metric(search.objective.metric)
     figure, (axes,) = new_figure()
     said = [
         text
-        for strategy in _in_order(evidence, styles)
-        if (text := _against_lr(axes, _of(evidence, strategy), metric, styles[strategy], strategy, evidence))
+        for strategy in _in_order(search, styles)
+        if (text := _against_lr(axes, _of(search, strategy), metric, styles[strategy], strategy, search))
     ]
     if not said:
         return None
-    axes.set_ylabel(f"validation {evidence.quality}")
+    axes.set_ylabel(f"validation {search.quality}")
     learning_rate_axis(axes, "learning rate")
-    fit_values([axes], evidence.sign)
+    fit_values([axes], search.sign)
     legend_below(figure, axes)
     return Drawing(
         "learning-rates",
         "Quality against the learning rate",
-        f"{evidence.objective.metric} at the best epoch of each trial. Best of each strategy: {'; '.join(said)}.",
+        f"{search.objective.metric} at the best epoch of each trial. Best of each strategy: {'; '.join(said)}.",
         figure,
-        f"Validation, at each trial's best epoch. {_reading(evidence)}",
+        f"Validation, at each trial's best epoch. {_reading(search)}",
     )
 
 
-def task_learning_rates(evidence: Evidence, results: Results, styles: Looks) -> Drawing | None:  # noqa: ARG001
+def task_learning_rates(search: SearchData, results: Results, styles: Looks) -> Drawing | None:  # noqa: ARG001
     """Draw the best value of every task's loss against the learning rate."""
-    tasks = evidence.tasks[:_MOST_TASKS]
+    tasks = search.tasks[:_MOST_TASKS]
     if len(tasks) < 2:
         return None
     columns = 2 if len(tasks) <= 4 else 3
     figure, axes = new_figure(math.ceil(len(tasks) / columns), columns, height=1.6 if len(tasks) > columns else 2.3)
     drawn = False
     for task, place in zip(tasks, axes, strict=False):
-        for strategy in _in_order(evidence, styles):
+        for strategy in _in_order(search, styles):
             metric = names.best_metric(f"val/loss/{task}")
-            drawn |= bool(_against_lr(place, _of(evidence, strategy), metric, styles[strategy], strategy, evidence))
+            drawn |= bool(_against_lr(place, _of(search, strategy), metric, styles[strategy], strategy, search))
         place.set_title(short(task, 24 if columns == 2 else 16))
         learning_rate_axis(place)
         fit_values([place], 1)
@@ -94,22 +94,22 @@ def task_learning_rates(evidence: Evidence, results: Results, styles: Looks) -> 
         place.set_xlabel("learning rate")
     figure.supylabel("validation loss", fontsize=9)
     legend_below(figure, *axes)
-    more = f" The first {_MOST_TASKS} of {len(evidence.tasks)} tasks." if len(evidence.tasks) > _MOST_TASKS else ""
+    more = f" The first {_MOST_TASKS} of {len(search.tasks)} tasks." if len(search.tasks) > _MOST_TASKS else ""
     return Drawing(
         "task-learning-rates",
         "The same, task by task",
-        f"Validation loss of {', '.join(tasks)} against the learning rate, for {', '.join(evidence.strategies)}.{more}",
+        f"Validation loss of {', '.join(tasks)} against the learning rate, for {', '.join(search.strategies)}.{more}",
         figure,
-        f"Every task's loss at each trial's best epoch.{more} {_reading(evidence)}",
+        f"Every task's loss at each trial's best epoch.{more} {_reading(search)}",
     )
 
 
-def group_counts(evidence: Evidence, results: Results, styles: Looks) -> Drawing | None:  # noqa: ARG001
+def group_counts(search: SearchData, results: Results, styles: Looks) -> Drawing | None:  # noqa: ARG001
     """Draw the best validation value against the learning rate for every group count (figure 3 of the paper)."""
-    metric = names.best_metric(evidence.objective.metric)
+    metric = names.best_metric(search.objective.metric)
     tried = {
-        strategy: sorted({run.groups for run in _of(evidence, strategy) if run.groups})
-        for strategy in _in_order(evidence, styles)
+        strategy: sorted({run.groups for run in _of(search, strategy) if run.groups})
+        for strategy in _in_order(search, styles)
     }
     grouped = [strategy for strategy, counts in tried.items() if len(counts) > 1]
     if not grouped:
@@ -120,16 +120,16 @@ def group_counts(evidence: Evidence, results: Results, styles: Looks) -> Drawing
         for count in tried[strategy]:
             index = every.index(count)
             look = replace(styles[strategy], marker=MARKERS[index % len(MARKERS)], line=LINES[index % len(LINES)])
-            runs = [run for run in _of(evidence, strategy) if run.groups == count]
+            runs = [run for run in _of(search, strategy) if run.groups == count]
             label = f"{strategy}, {count} group{'s' if count > 1 else ''}"
-            _against_lr(place, runs, metric, look, label, evidence)
+            _against_lr(place, runs, metric, look, label, search)
         place.set_title(strategy)
     for place in axes[: len(grouped)]:
         learning_rate_axis(place, "learning rate")
-    axes[0].set_ylabel(f"validation {evidence.quality}")
+    axes[0].set_ylabel(f"validation {search.quality}")
     for place in axes[len(grouped) :]:
         place.set_visible(False)
-    fit_values(axes[: len(grouped)], evidence.sign)
+    fit_values(axes[: len(grouped)], search.sign)
     legend_below(figure, *axes[: len(grouped)])
     described = "; ".join(f"{strategy} with {', '.join(map(str, tried[strategy]))} groups" for strategy in grouped)
     return Drawing(
@@ -137,22 +137,22 @@ def group_counts(evidence: Evidence, results: Results, styles: Looks) -> Drawing
         "How many groups",
         f"Best validation value against the learning rate: {described}.",
         figure,
-        f"Validation, at each trial's best epoch. {_reading(evidence)}",
+        f"Validation, at each trial's best epoch. {_reading(search)}",
     )
 
 
-def learning_curves(evidence: Evidence, results: Results, styles: Looks) -> Drawing | None:
+def learning_curves(search: SearchData, results: Results, styles: Looks) -> Drawing | None:
     """Draw the objective over epochs, and over updates."""
     figure, axes = new_figure(1, 2, height=2.3, sharey=True)
     said, several = [], False
     for strategy in (name for name in styles if name in results.runs):
         runs = results.runs[strategy]
-        curves = [evidence.history(run, evidence.objective.metric) for run in runs]
+        curves = [search.history(run, search.objective.metric) for run in runs]
         epochs = sorted(set.intersection(*(set(curve) for curve in curves))) if curves else []
         if not epochs:
             continue
         values = [[curve[epoch] for curve in curves] for epoch in epochs]
-        updates = evidence.history(runs[0], "updates")
+        updates = search.history(runs[0], "updates")
         label = results.label(strategy)
         band(axes[0], epochs, values, styles[strategy], label)
         band(axes[1], [updates.get(epoch, math.nan) for epoch in epochs], values, styles[strategy], label)
@@ -160,31 +160,31 @@ def learning_curves(evidence: Evidence, results: Results, styles: Looks) -> Draw
         several |= len(runs) > 1
     if not said:
         return None
-    axes[0].set(xlabel="epoch", ylabel=f"validation {evidence.quality}")
+    axes[0].set(xlabel="epoch", ylabel=f"validation {search.quality}")
     axes[1].set(xlabel="updates")
     axes[0].xaxis.set_major_locator(MaxNLocator(integer=True))
     axes[1].xaxis.set_major_locator(MaxNLocator(5))
-    fit_values(axes, evidence.sign)
+    fit_values(axes, search.sign)
     legend_below(figure, axes[0])
     over = f"over {'fresh seeds' if results.confirmed else 'seeds of the search'}"
     return Drawing(
         "learning-curves",
         "Learning curves of the best configs",
-        f"{evidence.objective.metric} over epochs and over updates, mean and deviation over seeds: {'; '.join(said)}.",
+        f"{search.objective.metric} over epochs and over updates, mean and deviation over seeds: {'; '.join(said)}.",
         figure,
         "Left as passes over the data, right as optimizer steps."
         + (f" Mean {over}; bands: one standard deviation." if several else ""),
     )
 
 
-def paths(evidence: Evidence, results: Results, styles: Looks) -> Drawing | None:  # noqa: ARG001
+def paths(search: SearchData, results: Results, styles: Looks) -> Drawing | None:  # noqa: ARG001
     """Draw the distance covered against the distance from the start, by epoch, at the common learning rate."""
-    found = evidence.paths()
+    found = search.paths()
     figure, (axes,) = new_figure()
     said, farthest = [], 0.0
     counts = sorted({runs[0].groups or 0 for runs in found.values()}, reverse=True)
     for name, runs in found.items():
-        total, away = (evidence.history(runs[0], metric) for metric in ("path/total", "path/from_start"))
+        total, away = (search.history(runs[0], metric) for metric in ("path/total", "path/from_start"))
         epochs = sorted(total.keys() & away.keys())
         if not epochs:
             continue
@@ -205,32 +205,32 @@ def paths(evidence: Evidence, results: Results, styles: Looks) -> Drawing | None
     seed = next(iter(found.values()))[0].config["seed"]
     return Drawing(
         "paths",
-        f"The path of the shared weights at learning rate {evidence.common_lr:.4g}",
+        f"The path of the shared weights at learning rate {search.common_lr:.4g}",
         f"Distance covered against distance from the start, one seed: {'; '.join(said)}.",
         figure,
         f"One point per epoch, seed {seed}, the same initial weights for all.",
     )
 
 
-def _reading(evidence: Evidence) -> str:
+def _reading(search: SearchData) -> str:
     """Say how points, lines and bands are to be read."""
-    if evidence.settings.get("algorithm") == "grid":
+    if search.settings.get("algorithm") == "grid":
         return "Lines: the mean over seeds of the config that does best there; bands: one standard deviation."
-    early = any(run.outcome == Outcome.STOPPED_EARLY for run in evidence.trials)
+    early = any(run.outcome == Outcome.STOPPED_EARLY for run in search.trials)
     return "Hollow: stopped early." if early else ""
 
 
-def _in_order(evidence: Evidence, styles: Looks) -> list[str]:
+def _in_order(search: SearchData, styles: Looks) -> list[str]:
     """Return the search's strategies, in the same order everywhere."""
-    return [name for name in styles if name in evidence.strategies]
+    return [name for name in styles if name in search.strategies]
 
 
-def _of(evidence: Evidence, strategy: str) -> list[Trained]:
-    return [run for run in evidence.trials if run.strategy == strategy and run.ranked]
+def _of(search: SearchData, strategy: str) -> list[Trained]:
+    return [run for run in search.trials if run.strategy == strategy and run.ranked]
 
 
 def _against_lr(
-    axes: "Axes", runs: Sequence[Trained], metric: str, look: Look, label: str, evidence: Evidence
+    axes: "Axes", runs: Sequence[Trained], metric: str, look: Look, label: str, search: SearchData
 ) -> str | None:
     """Draw ``metric`` against the learning rate; returns the best in words, or None if there is nothing.
 
@@ -240,11 +240,11 @@ def _against_lr(
     known = [run for run in runs if metric in run.metrics]
     if not known:
         return None
-    sign = -1 if evidence.mode(metric.removeprefix("best/val/")) == "max" else 1
+    sign = -1 if search.mode(metric.removeprefix("best/val/")) == "max" else 1
     configs: dict[float, dict[str, list[float]]] = {}
     for run in known:
         configs.setdefault(run.lr, {}).setdefault(without_seed(run.config), []).append(run.metrics[metric])
-    if evidence.settings.get("algorithm") == "grid":
+    if search.settings.get("algorithm") == "grid":
         rates = sorted(configs)
         best = [min(configs[rate].values(), key=lambda found: sign * statistics.fmean(found)) for rate in rates]
         band(axes, rates, best, look, label)

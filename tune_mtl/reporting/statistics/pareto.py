@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from tune_mtl.core.outcome import Outcome
 from tune_mtl.reporting.figures.style import Drawing, Looks, fit_values, label_points, legend_below, new_figure
 from tune_mtl.reporting.results import Results
-from tune_mtl.results.search_data import Evidence, Trained, without_seed
+from tune_mtl.results.search_data import SearchData, Trained, without_seed
 from tune_mtl.tracking import names
 
 
@@ -28,9 +28,9 @@ class _Point:
         return statistics.fmean(self.seconds), statistics.fmean(self.values)
 
 
-def quality_and_cost(evidence: Evidence, results: Results, styles: Looks) -> Drawing | None:  # noqa: ARG001
+def quality_and_cost(search: SearchData, results: Results, styles: Looks) -> Drawing | None:  # noqa: ARG001
     """Draw quality against training time with its Pareto front, group counts labelled."""
-    points = _points(evidence)
+    points = _points(search)
     if not points:
         return None
     figure, (axes,) = new_figure()
@@ -43,38 +43,36 @@ def quality_and_cost(evidence: Evidence, results: Results, styles: Looks) -> Dra
         if len(point.values) > 1:
             x, y = statistics.stdev(point.seconds), statistics.stdev(point.values)
             axes.errorbar(seconds, value, xerr=x, yerr=y, color=look.color, linewidth=1, alpha=0.5)
-    front = pareto([(seconds, evidence.sign * value) for seconds, value in (point.place for point in points)])
+    front = pareto([(seconds, search.sign * value) for seconds, value in (point.place for point in points)])
     axes.step(
-        [x for x, _ in front], [evidence.sign * y for _, y in front], where="post", color="0.5", linewidth=1,
+        [x for x, _ in front], [search.sign * y for _, y in front], where="post", color="0.5", linewidth=1,
         linestyle="--", label="Pareto front",
     )  # fmt: skip
-    axes.set(xlabel="seconds of training", ylabel=f"validation {evidence.quality}")
-    fit_values([axes], evidence.sign)
+    axes.set(xlabel="seconds of training", ylabel=f"validation {search.quality}")
+    fit_values([axes], search.sign)
     legend_below(figure, axes)
     label_points(axes, [(*point.place, f"{point.groups} gr.") for point in points if point.groups])
-    on_front = [point.name for point in points if (point.place[0], evidence.sign * point.place[1]) in front]
+    on_front = [point.name for point in points if (point.place[0], search.sign * point.place[1]) in front]
     kinds = {point.fresh for point in points}
     told = "Filled: fresh seeds; hollow: seeds of the search, by which it was chosen. " if len(kinds) > 1 else ""
     return Drawing(
         "quality-and-cost",
         "Quality against cost",
-        f"{evidence.objective.metric} of whole runs against their seconds; on the front: {', '.join(on_front)}.",
+        f"{search.objective.metric} of whole runs against their seconds; on the front: {', '.join(on_front)}.",
         figure,
         f"Best config of each strategy and group count (gr.), mean over its whole runs. {told}"
         "Lines: one standard deviation.",
     )
 
 
-def _points(evidence: Evidence) -> list[_Point]:
+def _points(search: SearchData) -> list[_Point]:
     """Return the best config of every strategy and group count: by its mean on fresh seeds, if it has any."""
-    metric = names.best_metric(evidence.objective.metric)
-    fresh = _by_config(evidence.confirmed(names.CONFIRM), metric)
+    metric = names.best_metric(search.objective.metric)
+    fresh = _by_config(search.confirmed(names.CONFIRM), metric)
     best: dict[str, tuple[str, list[Trained]]] = {}
-    for config, runs in _by_config(
-        [run for run in evidence.trials if run.outcome == Outcome.COMPLETED], metric
-    ).items():
+    for config, runs in _by_config([run for run in search.trials if run.outcome == Outcome.COMPLETED], metric).items():
         name = runs[0].variant
-        if name not in best or evidence.sign * _mean(runs, metric) < evidence.sign * _mean(best[name][1], metric):
+        if name not in best or search.sign * _mean(runs, metric) < search.sign * _mean(best[name][1], metric):
             best[name] = config, runs
     best |= {runs[0].variant: (config, runs) for config, runs in fresh.items()}
     return [

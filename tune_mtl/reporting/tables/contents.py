@@ -12,7 +12,7 @@ from tune_mtl.reporting.results import Results, at_common_rate, deltas, equal_up
 from tune_mtl.reporting.statistics.comparison import rank_in_every_unit
 from tune_mtl.reporting.statistics.tests import ALPHA, Sample
 from tune_mtl.reporting.tables.table import Cell, Table
-from tune_mtl.results.search_data import Evidence, Trained, shares_trunk
+from tune_mtl.results.search_data import SearchData, Trained, shares_trunk
 from tune_mtl.tracking import names
 
 _FEW_TASKS = 8
@@ -30,8 +30,8 @@ _MEANING = {
 
 def quality_table(results: Results) -> Table:
     """Make the table of the objective, every task's metrics, average ranks and, with single-task networks, Delta-m."""
-    evidence = results.evidence
-    shown = [evidence.quality, *(_of_tasks(results) if _few(results) else _overall(results))]
+    search = results.search
+    shown = [search.quality, *(_of_tasks(results) if _few(results) else _overall(results))]
     first, *rest = dict.fromkeys(shown)
     ranks = rank_in_every_unit(
         [
@@ -79,12 +79,12 @@ def quality_table(results: Results) -> Table:
 
 
 def _few(results: Results) -> bool:
-    return len(results.evidence.tasks) <= _FEW_TASKS
+    return len(results.search.tasks) <= _FEW_TASKS
 
 
 def _of_tasks(results: Results) -> list[str]:
     """Return every task's own metrics, and the losses that judge those without."""
-    own = [[*results.by_task[task], *results.judged_by_task[task]] for task in results.evidence.tasks]
+    own = [[*results.by_task[task], *results.judged_by_task[task]] for task in results.search.tasks]
     return [name for metrics in own for name in dict.fromkeys(metrics) if name in results.reported]
 
 
@@ -96,12 +96,12 @@ def _overall(results: Results) -> list[str]:
 
 def _measured(results: Results, strategy: str, metric: str) -> Cell:
     """Return a cell: bold if it is best or not told from it, never where nobody knows which way is better."""
-    strong = bool(results.evidence.mode(metric)) and strategy in results.not_told_from_best(metric)
+    strong = bool(results.search.mode(metric)) and strategy in results.not_told_from_best(metric)
     return Cell(results.samples(metric).get(strategy), strong=strong)
 
 
 def _directed(results: Results, metric: str) -> str:
-    return metric + ARROWS.get(results.evidence.mode(metric) or "", "")
+    return metric + ARROWS.get(results.search.mode(metric) or "", "")
 
 
 def tasks_table(results: Results) -> Table | None:
@@ -119,7 +119,7 @@ def tasks_table(results: Results) -> Table | None:
 
 def losses_table(results: Results) -> Table:
     """Make the table of every task's loss: in columns, or, if they are many, in rows."""
-    tasks = {f"loss/{task}": task for task in results.evidence.tasks}
+    tasks = {f"loss/{task}": task for task in results.search.tasks}
     titles = {name: title for name, title in {"loss": "mean loss", **tasks}.items() if name in results.reported}
     measured = {name: [_measured(results, strategy, name) for strategy in results.runs] for name in titles}
     labels = list(map(results.label, results.runs))
@@ -134,16 +134,16 @@ def losses_table(results: Results) -> Table:
 
 def updates_table(results: Results) -> Table | None:
     """Make the table of winners with their own budget and with as many updates as the most; None without controls."""
-    evidence, quality = results.evidence, results.evidence.quality
+    search, quality = results.search, results.search.quality
     equal = equal_updates(results)
-    if not evidence.confirmed(names.EQUAL_UPDATES) or not equal:
+    if not search.confirmed(names.EQUAL_UPDATES) or not equal:
         return None
     rows = []
-    best = min(equal, key=lambda name: evidence.sign * statistics.fmean(equal[name].values()))
-    compared = [one for one in results.compared(equal, evidence.sign) if best in (one.a, one.b)]
+    best = min(equal, key=lambda name: search.sign * statistics.fmean(equal[name].values()))
+    compared = [one for one in results.compared(equal, search.sign) if best in (one.a, one.b)]
     alike = {best, *(name for one in compared for name in (one.a, one.b) if one.p >= ALPHA)}
     for strategy, values in equal.items():
-        control = evidence.confirmed(names.EQUAL_UPDATES, strategy)
+        control = search.confirmed(names.EQUAL_UPDATES, strategy)
         units = results.units(strategy, quality)
         own = [units[unit] for unit in values if unit in units]
         rows.append(
@@ -155,7 +155,7 @@ def updates_table(results: Results) -> Table | None:
                 Cell(Sample.of(list(values.values())), strong=strategy in alike),
             ]
         )
-    budgets, columns = ("at its own budget", "at equal updates"), ("updates", quality + ARROWS[evidence.objective.mode])
+    budgets, columns = ("at its own budget", "at equal updates"), ("updates", quality + ARROWS[search.objective.mode])
     header = ["strategy", *(f"{budget}/{column}" for budget in budgets for column in columns)]
     notes = [
         "The same configs with as many optimizer steps as the one that takes most; learning rates are not tuned again."
@@ -175,8 +175,8 @@ _PATH = ("total", "shortest", "ratio")
 
 def path_table(results: Results) -> Table | None:
     """Make the table of quality and covered distances at one learning rate, seed and start; None without whole runs."""
-    evidence = results.evidence
-    found = evidence.paths()
+    search = results.search
+    found = search.paths()
     if not found:
         return None
     quality = at_common_rate(results)
@@ -185,9 +185,9 @@ def path_table(results: Results) -> Table | None:
         for row in _path_rows(found)
         for values in [quality.get(row[0].text, {})]
     ]
-    split = "validation" if evidence.grid_has_paths else results.split
-    title = f"Quality on {split} and distance covered at the common learning rate {evidence.common_lr:.4g}"
-    header = ["strategy", evidence.quality + ARROWS[evidence.objective.mode], *_PATH]
+    split = "validation" if search.grid_has_paths else results.split
+    title = f"Quality on {split} and distance covered at the common learning rate {search.common_lr:.4g}"
+    header = ["strategy", search.quality + ARROWS[search.objective.mode], *_PATH]
     notes = [
         "Same seeds, initial weights, network, batch size and so on; each is read at its own best validation epoch."
         " Distances are those of the shared weights. Ratio: total / shortest.",
@@ -221,7 +221,7 @@ def _path_rows(found: Mapping[str, Sequence[Trained]]) -> list[list[Cell]]:
 
 def cost_table(results: Results) -> Table:
     """Make the table of what a whole run takes."""
-    evidence = results.evidence
+    search = results.search
     rows = []
     for strategy, runs in results.runs.items():
         values = [
@@ -237,21 +237,21 @@ def cost_table(results: Results) -> Table:
             ]
         )
     header = ["strategy", "updates", "seconds", "optimizer memory, MiB"]
-    device = evidence.tags.get("tune_mtl.device", "an unknown device")
+    device = search.tags.get("tune_mtl.device", "an unknown device")
     threads = next((run.config.get("threads") for runs in results.runs.values() for run in runs), None)
     cores = f"{threads or '?'} CPU thread{'' if threads == 1 else 's'}"
     note = f"A whole run with the best config on {device}, {cores}; other trials may have run beside it."
     return Table("cost", "What a run costs", header, rows, [note])
 
 
-def search_table(evidence: Evidence) -> Table:
+def search_table(search: SearchData) -> Table:
     """Make the table of how the budget was spent, and of the best config of each strategy."""
     rows = []
-    searched = evidence.searched
-    for strategy in evidence.strategies:
-        runs = [run for run in evidence.trials if run.strategy == strategy]
+    searched = search.searched
+    for strategy in search.strategies:
+        runs = [run for run in search.trials if run.strategy == strategy]
         counts = Counter(run.outcome for run in runs)
-        best = evidence.winners.get(strategy)
+        best = search.winners.get(strategy)
         rows.append(
             [
                 Cell(strategy),
@@ -265,25 +265,25 @@ def search_table(evidence: Evidence) -> Table:
             ]
         )
     header = [
-        "strategy", f"best {evidence.objective.metric}", *searched, "trials", "completed", "stopped early",
+        "strategy", f"best {search.objective.metric}", *searched, "trials", "completed", "stopped early",
         "diverged", "failed", "not ended", "updates", "seconds",
     ]  # fmt: skip
-    tunings = f" All {len(evidence.replicates)} tunings of each strategy together." if evidence.replicated else ""
+    tunings = f" All {len(search.replicates)} tunings of each strategy together." if search.replicated else ""
     note = "Selected on validation: the best of many is better than it will be again, which confirmation shows."
     return Table("search", "How the search was spent, and what it found", header, rows, [note + tunings])
 
 
 def tunings_table(results: Results) -> Table | None:
     """Make the table of what every tuning chose and reached on fresh seeds; None with one tuning of each strategy."""
-    evidence = results.evidence
-    if not evidence.replicated:
+    search = results.search
+    if not search.replicated:
         return None
-    metric, rows = names.best_metric(evidence.objective.metric), []
-    for strategy in evidence.strategies:
-        reached = results.units(strategy, evidence.quality) if results.confirmed else {}
-        for replicate in evidence.replicates:
-            chosen = evidence.tunings.get((strategy, replicate))
-            runs = [run for run in evidence.trials if (run.strategy, run.replicate) == (strategy, replicate)]
+    metric, rows = names.best_metric(search.objective.metric), []
+    for strategy in search.strategies:
+        reached = results.units(strategy, search.quality) if results.confirmed else {}
+        for replicate in search.replicates:
+            chosen = search.tunings.get((strategy, replicate))
+            runs = [run for run in search.trials if (run.strategy, run.replicate) == (strategy, replicate)]
             if not runs:
                 continue
             value = next((run.metrics.get(metric) for run in runs if chosen is not None and run.config == chosen), None)
@@ -292,14 +292,14 @@ def tunings_table(results: Results) -> Table | None:
                     Cell(strategy),
                     Cell(replicate + 1),
                     Cell(len(runs)),
-                    *(Cell(None if chosen is None else value_of(chosen, key)) for key in evidence.searched),
+                    *(Cell(None if chosen is None else value_of(chosen, key)) for key in search.searched),
                     Cell(value),
                     Cell(reached.get(replicate)),
                 ]
             )
     header = [
-        "strategy", "replicate", "trials", *evidence.searched, f"chosen by {evidence.objective.metric}",
-        f"{evidence.quality} on {results.split}, fresh seed",
+        "strategy", "replicate", "trials", *search.searched, f"chosen by {search.objective.metric}",
+        f"{search.quality} on {results.split}, fresh seed",
     ]  # fmt: skip
     note = (
         "Every replicate tunes all strategies anew: the same first draws for all, other draws and another seed each"
