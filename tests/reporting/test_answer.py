@@ -17,7 +17,7 @@ def answered(story):
     story.end()
     search = SearchData.read(story.name)
     results = Results.of(search)
-    return answer(search, results), results
+    return answer(results), results
 
 
 def test_the_winner_is_chosen_on_validation_not_on_test(home):

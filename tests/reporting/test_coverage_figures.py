@@ -158,5 +158,5 @@ def test_a_best_that_is_cut_off_has_no_ring_outside_of_the_picture(home):
 
 def test_the_figures_follow_the_learning_rates(home):
     search = told({0.001: 0.4, 0.01: 0.2})
-    keys = [drawing.key for drawing in draw_all(search, Results.of(search))]
+    keys = [drawing.key for drawing in draw_all(Results.of(search))]
     assert keys[:3] == ["learning-rates", "coverage", "expected-best"]

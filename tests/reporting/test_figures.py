@@ -23,7 +23,7 @@ def test_where_more_is_better_the_best_stays_in_the_picture(home):
     story.end()
     search = SearchData.read("made")
     with style():
-        drawing = learning_rates(search, Results.of(search), looks(search.strategies))
+        drawing = learning_rates(Results.of(search), looks(search.strategies))
     (axes,) = drawing.figure.axes
     low, high = axes.get_ylim()
     values = [run.metrics["best/val/left/accuracy"] for run in search.trials]
@@ -73,7 +73,7 @@ def test_quality_against_cost_shows_means_over_seeds_not_the_luckiest(home):
     story.end()
     search = SearchData.read("made")
     with style():
-        drawing = quality_and_cost(search, Results.of(search), looks(search.strategies))
+        drawing = quality_and_cost(Results.of(search), looks(search.strategies))
     (axes,) = drawing.figure.axes
     drawn = {line.get_label(): line for line in axes.get_lines()}
     assert drawn["sus"].get_ydata()[0] == pytest.approx(0.46)

@@ -19,7 +19,7 @@ TEN = ("io", "ius", "sus", "uw", "dwa", "rlw", "gradnorm", "pcgrad", "mgda_ub", 
 def answered(story):
     search = story.search()
     results = Results.of(search)
-    return answer(search, results), results
+    return answer(results), results
 
 
 def test_strategies_are_told_apart_by_their_tunings():

@@ -26,11 +26,11 @@ PAIR = {"a", "b", "difference", "low", "high", "p", "told_apart", "replicates", 
 def judged(story):
     search = story.search()
     results = Results.of(search)
-    found = verdict_of(search, results)
+    found = verdict_of(results)
     assert found.keys() == KEYS
     assert found["design"].keys() == DESIGN
     assert all(one.keys() == PAIR for one in found["comparisons"])
-    assert found["answer"] == str(answer(search, results))
+    assert found["answer"] == str(answer(results))
     json.dumps(found, allow_nan=False)
     return found
 
@@ -52,7 +52,7 @@ def test_repeated_tunings_tell_strategies_apart():
 
 def test_a_search_in_a_store_is_judged_as_its_page_says(repeated_search):
     written, search = repeated_search
-    found = verdict_of(search, Results.of(search))
+    found = verdict_of(Results.of(search))
     assert found["answer"] == written.answer
     assert found["warnings"] == written.answers["tunings"].missing
     page = html.unescape(written.page.read_text())

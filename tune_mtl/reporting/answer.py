@@ -9,7 +9,6 @@ from tune_mtl.reporting.results import Results, equal_updates, unit_text, variat
 from tune_mtl.reporting.statistics.comparison import POWER, Comparison
 from tune_mtl.reporting.statistics.tests import ALPHA, Sample
 from tune_mtl.reporting.tables.number_format import difference_text, number, p_text, sample_text
-from tune_mtl.results.search_data import SearchData
 from tune_mtl.tracking import names
 
 _FEW = 6
@@ -38,9 +37,10 @@ class Answer:
         return " ".join([self.headline, *self.details])
 
 
-def answer(search: SearchData, results: Results) -> Answer:
+def answer(results: Results) -> Answer:
     """Return the answer of one search."""
-    missing = gaps(search, results)
+    search = results.search
+    missing = gaps(results)
     if not results.runs:
         return Answer("No trial has ended well: there is no answer yet.", [], missing)
     best, *others = results.runs
@@ -56,7 +56,7 @@ def answer(search: SearchData, results: Results) -> Answer:
     details += _compared(results, against)
     details += _how_sure(results, against)
     details += _at_equal_updates(results, best)
-    details += _single_best_trial(search, results, best)
+    details += _single_best_trial(results, best)
     return Answer(_headline(results, best, others, against), details, missing)
 
 
@@ -245,8 +245,9 @@ def _at_equal_updates(results: Results, best: str) -> list[str]:
     return [f"Given as many updates, {nearest} reaches {sample_text(samples[nearest])}, {verdict}{where}.{nor}"]
 
 
-def _single_best_trial(search: SearchData, results: Results, best: str) -> list[str]:
+def _single_best_trial(results: Results, best: str) -> list[str]:
     """Say why the best single trial is not the answer, where it is of another strategy."""
+    search = results.search
     if not (results.confirmed and search.winners):
         return []
     lucky, trial = next(iter(search.winners.items()))

@@ -10,8 +10,9 @@ from tune_mtl.results.search_data import SearchData, shares_trunk
 from tune_mtl.tracking import names
 
 
-def gaps(search: SearchData, results: Results) -> list[str]:
+def gaps(results: Results) -> list[str]:
     """Return what is missing, each with the way to get it."""
+    search = results.search
     found = []
     asked = search.facts.get("total")
     ended = sum(run.ended for run in search.trials)
@@ -37,13 +38,13 @@ def gaps(search: SearchData, results: Results) -> list[str]:
         )
     elif results.runs and results.prefix != "test/":
         found.append("The problem has no test split: everything is on validation, on which epochs were selected.")
-    found += _lost_reruns(search, results)
+    found += _lost_reruns(results)
     if len(results.runs) > 1 and not results.by_tuning:
         found.append(
             "Each strategy was tuned once, so configs are compared, not strategies: which learning rate a tuning finds"
             " is chance too. A search with --replicates 8 repeats the tuning."
         )
-    found += _replicates_lost(search, results)
+    found += _replicates_lost(results)
     found += _poorly_tuned(results)
     if results.runs and results.count < 2:
         more = f" tune-mtl confirm {search.name} --seeds 3 adds more." if results.confirmed else ""
@@ -67,8 +68,9 @@ def gaps(search: SearchData, results: Results) -> list[str]:
     return found
 
 
-def _replicates_lost(search: SearchData, results: Results) -> list[str]:
+def _replicates_lost(results: Results) -> list[str]:
     """Name replicates that do not count, and strategies without a result in some: those that are left may flatter."""
+    search = results.search
     found = []
     cut = search.cut_replicates
     if cut and search.state != "running":
@@ -94,8 +96,9 @@ def _poorly_tuned(results: Results) -> list[str]:
     ]
 
 
-def _lost_reruns(search: SearchData, results: Results) -> list[str]:
+def _lost_reruns(results: Results) -> list[str]:
     """Name confirming runs that are not among the results, and so may flatter those that are."""
+    search = results.search
     found = []
     for strategy in search.winners if results.confirmed else ():
         if not search.rerun(names.CONFIRM, strategy):

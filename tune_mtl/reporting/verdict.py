@@ -25,12 +25,13 @@ def verdict(name: str, *, tracking_uri: str | None = None) -> dict[str, Any]:
         UserError: if there is no such search.
     """
     search = SearchData.read(check_name(name), tracking_uri)
-    return verdict_of(search, Results.of(search))
+    return verdict_of(Results.of(search))
 
 
-def verdict_of(search: SearchData, results: Results) -> dict[str, Any]:
+def verdict_of(results: Results) -> dict[str, Any]:
     """Return the verdict of a search that was read."""
-    said = answer(search, results)
+    search = results.search
+    said = answer(results)
     looks = results.looks
     settings = search.settings
     return {

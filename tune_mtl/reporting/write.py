@@ -78,9 +78,9 @@ def write_report(*searches: str, out: str | Path | None = None, tracking_uri: st
         sections.append(
             Section(
                 search,
-                answer(search, results),
+                answer(results),
                 tables_of(one),
-                draw_all(search, results, styles),
+                draw_all(results, styles),
                 search_command(search),
             )
         )

@@ -29,8 +29,9 @@ _MANY = 100
 """From so many trials of a strategy on, their points are small."""
 
 
-def what_was_tried(search: SearchData, results: Results, styles: Looks) -> Drawing | None:  # noqa: ARG001
+def what_was_tried(results: Results, styles: Looks) -> Drawing | None:
     """Draw learning rate and quality of every trial, a panel for each strategy."""
+    search = results.search
     tried = _covered(search, styles)
     if len({run.lr for coverage in tried for run in coverage.ended}) < 2 or not any(
         coverage.good for coverage in tried
@@ -70,8 +71,9 @@ def what_was_tried(search: SearchData, results: Results, styles: Looks) -> Drawi
     )
 
 
-def expected_bests(search: SearchData, results: Results, styles: Looks) -> Drawing | None:  # noqa: ARG001
+def expected_bests(results: Results, styles: Looks) -> Drawing | None:
     """Draw the expected best of n trials against n."""
+    search = results.search
     curves = {coverage.strategy: curve for coverage in _covered(search, styles) if (curve := coverage.expected())}
     if max(map(len, curves.values()), default=0) < 2:
         return None

@@ -36,19 +36,21 @@ if TYPE_CHECKING:
 _MOST_TASKS = 12
 
 
-def draw_all(search: SearchData, results: Results, styles: Looks | None = None) -> list[Drawing]:
+def draw_all(results: Results, styles: Looks | None = None) -> list[Drawing]:
     """Draw all that the data allow, in the order of the page; ``styles`` are those of all strategies on it."""
-    makers: list[Callable[[SearchData, Results, Looks], Drawing | None]] = [
+    search = results.search
+    makers: list[Callable[[Results, Looks], Drawing | None]] = [
         learning_rates, what_was_tried, expected_bests, task_learning_rates, group_counts, learning_curves, paths,
         quality_and_cost,
     ]  # fmt: skip
     with style():
-        drawn = [make(search, results, styles or looks(search.strategies)) for make in makers]
+        drawn = [make(results, styles or looks(search.strategies)) for make in makers]
     return [drawing for drawing in drawn if drawing is not None]
 
 
-def learning_rates(search: SearchData, results: Results, styles: Looks) -> Drawing | None:  # noqa: ARG001
+def learning_rates(results: Results, styles: Looks) -> Drawing | None:
     """Draw the best validation value against the learning rate (figures 1 and 2 of the paper)."""
+    search = results.search
     metric = names.best_metric(search.objective.metric)
     figure, (axes,) = new_figure()
     said = [
@@ -71,8 +73,9 @@ def learning_rates(search: SearchData, results: Results, styles: Looks) -> Drawi
     )
 
 
-def task_learning_rates(search: SearchData, results: Results, styles: Looks) -> Drawing | None:  # noqa: ARG001
+def task_learning_rates(results: Results, styles: Looks) -> Drawing | None:
     """Draw the best value of every task's loss against the learning rate."""
+    search = results.search
     tasks = search.tasks[:_MOST_TASKS]
     if len(tasks) < 2:
         return None
@@ -104,8 +107,9 @@ def task_learning_rates(search: SearchData, results: Results, styles: Looks) -> 
     )
 
 
-def group_counts(search: SearchData, results: Results, styles: Looks) -> Drawing | None:  # noqa: ARG001
+def group_counts(results: Results, styles: Looks) -> Drawing | None:
     """Draw the best validation value against the learning rate for every group count (figure 3 of the paper)."""
+    search = results.search
     metric = names.best_metric(search.objective.metric)
     tried = {
         strategy: sorted({run.groups for run in _of(search, strategy) if run.groups})
@@ -141,8 +145,9 @@ def group_counts(search: SearchData, results: Results, styles: Looks) -> Drawing
     )
 
 
-def learning_curves(search: SearchData, results: Results, styles: Looks) -> Drawing | None:
+def learning_curves(results: Results, styles: Looks) -> Drawing | None:
     """Draw the objective over epochs, and over updates."""
+    search = results.search
     figure, axes = new_figure(1, 2, height=2.3, sharey=True)
     said, several = [], False
     for strategy in (name for name in styles if name in results.runs):
@@ -177,8 +182,9 @@ def learning_curves(search: SearchData, results: Results, styles: Looks) -> Draw
     )
 
 
-def paths(search: SearchData, results: Results, styles: Looks) -> Drawing | None:  # noqa: ARG001
+def paths(results: Results, styles: Looks) -> Drawing | None:
     """Draw the distance covered against the distance from the start, by epoch, at the common learning rate."""
+    search = results.search
     found = search.paths()
     figure, (axes,) = new_figure()
     said, farthest = [], 0.0

@@ -28,8 +28,9 @@ class _Point:
         return statistics.fmean(self.seconds), statistics.fmean(self.values)
 
 
-def quality_and_cost(search: SearchData, results: Results, styles: Looks) -> Drawing | None:  # noqa: ARG001
+def quality_and_cost(results: Results, styles: Looks) -> Drawing | None:
     """Draw quality against training time with its Pareto front, group counts labelled."""
+    search = results.search
     points = _points(search)
     if not points:
         return None
