@@ -71,8 +71,9 @@ def test_the_help_of_every_command_was_asked_for():
 
 
 def test_a_short_lived_command_leaves_the_search_for_garbage_as_it_was(monkeypatch):
-    at_exit, usual_thresholds = [], gc.get_threshold()
+    at_exit, frozen, usual_thresholds = [], [], gc.get_threshold()
     monkeypatch.setattr(atexit, "register", at_exit.append)
+    monkeypatch.setattr(gc, "freeze", lambda: frozen.append("torch" in sys.modules))
 
     @short_lived
     def command(times: int) -> int:
@@ -84,4 +85,9 @@ def test_a_short_lived_command_leaves_the_search_for_garbage_as_it_was(monkeypat
     with pytest.raises(ZeroDivisionError):
         command(times=0)
     assert gc.get_threshold() == usual_thresholds
-    assert at_exit == [gc.freeze] * 2
+    for loaded in (True, False):
+        monkeypatch.setitem(sys.modules, "torch", gc)
+        if not loaded:
+            monkeypatch.delitem(sys.modules, "torch")
+        at_exit[0]()
+    assert frozen == [False]

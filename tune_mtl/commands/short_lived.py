@@ -3,6 +3,7 @@
 import atexit
 import functools
 import gc
+import sys
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
@@ -24,10 +25,16 @@ def short_lived(command: Callable[_Given, _Answer]) -> Callable[_Given, _Answer]
     def run(*args: _Given.args, **options: _Given.kwargs) -> _Answer:
         usual = gc.get_threshold()
         gc.set_threshold(_OBJECTS)
-        atexit.register(gc.freeze)
+        atexit.register(_end_at_once)
         try:
             return command(*args, **options)
         finally:
             gc.set_threshold(*usual)
 
     return run
+
+
+def _end_at_once() -> None:
+    """Let the process end without a look through all objects; where torch is loaded, parts of it would report leaks."""
+    if "torch" not in sys.modules:
+        gc.freeze()
