@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from tests.report.conftest import use_home
-from tests.report.stories import Story, usual
+from tests.reporting.conftest import use_home
+from tests.reporting.stories import Story, usual
 from tune_mtl.commands.short_lived import short_lived
 
 HEAVY = {"torch", "ray", "optuna", "torchvision", "torchmetrics", "torchjd"}
@@ -17,7 +17,7 @@ WITH_ONE_SEARCH = (
     "claims made",
 )  # fmt: skip
 ALL = (
-    "train", "prepare", "doctor", "problems", "strategies", "search", "resume", "extend", "confirm", "report", "claims",
+    "train", "prepare", "check-problem", "doctor", "problems", "strategies", "search", "resume", "extend", "confirm", "report", "claims",
     "best", "export", "list", "rm", "ui",
 )  # fmt: skip
 
@@ -67,7 +67,9 @@ def test_the_help_of_no_command_loads_torch_ray_or_mlflow():
 def test_the_help_of_every_command_was_asked_for():
     from tune_mtl.cli import app
 
-    assert {command.name or command.callback.__name__ for command in app.registered_commands} == set(ALL)
+    assert {command.name or command.callback.__name__.replace("_", "-") for command in app.registered_commands} == set(
+        ALL
+    )
 
 
 def test_a_short_lived_command_leaves_the_search_for_garbage_as_it_was(monkeypatch):

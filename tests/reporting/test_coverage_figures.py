@@ -19,7 +19,7 @@ from tune_mtl.strategies.registry import registry
 
 def drawn(make, search):
     with style():
-        return make(search, Results.of(search), looks(search.strategies))
+        return make(Results.of(search), looks(search.strategies))
 
 
 def lines(axes, **wanted):

@@ -9,7 +9,7 @@ from tune_mtl import UserError
 from tune_mtl.tracking import names
 from tune_mtl.tracking.runs import SearchRuns, search_runs
 from tune_mtl.tracking.store import check_name, client, reachable, tracking_uri
-from tune_mtl.training.checkpoint import save
+from tune_mtl.training.checkpoint import load, save
 
 CONFIG = {"strategy": "io", "lr": 0.1}
 
@@ -25,7 +25,7 @@ def uri(tmp_path, monkeypatch, empty_store):
 
 
 def opened(uri) -> SearchRuns:
-    runs = SearchRuns(uri, "toy", "s")
+    runs = SearchRuns(uri, "toy", "s", check_file=load)
     runs.open_search({}, {"search.json": {"samples": 2}})
     return runs
 

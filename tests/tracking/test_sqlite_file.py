@@ -2,6 +2,8 @@
 
 import os
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 
 import pytest
@@ -84,3 +86,22 @@ def test_damage_that_is_met_later_is_a_line_and_other_errors_are_not_hidden(tmp_
     assert line.startswith("error: the tracking store cannot be used: database disk image is malformed. See the disk")
     with pytest.raises(DatabaseError, match="no such column"):
         listing(monkeypatch, tmp_path, DatabaseError("SELECT 1", {}, sqlite3.OperationalError("no such column")))
+
+
+_KILLED = """
+import os, sqlite3, sys
+database = sqlite3.connect(sys.argv[1])
+database.execute("PRAGMA cache_size=1")
+database.executemany("INSERT INTO one VALUES (?)", ((number,) for number in range(100_000)))
+os.kill(os.getpid(), 9)
+"""
+
+
+def test_half_a_change_of_a_killed_process_is_undone_and_no_damage(tmp_path):
+    made = make_database(tmp_path / "mlflow.db")
+    subprocess.run([sys.executable, "-c", _KILLED, str(made)])
+    assert (tmp_path / "mlflow.db-journal").stat().st_size
+    reachable(f"sqlite:///{made}")
+    reachable(f"sqlite:///{made}", writing=True)
+    with closing(sqlite3.connect(made)) as database:
+        assert database.execute("SELECT count(*) FROM one").fetchone() == (0,)

@@ -61,11 +61,27 @@ def _unreadable(path: Path) -> str | None:
     if path.is_dir():
         return "it is a folder"
     try:
-        with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", timeout=_PATIENCE, uri=True)) as database:
-            database.execute("SELECT name FROM sqlite_master").fetchall()
+        _read(path, "ro")
+    except sqlite3.DatabaseError as error:
+        if "readonly" in str(error) and os.access(path, os.W_OK):
+            return _after_a_kill(path)
+        return None if "locked" in str(error) else str(error)
+    return None
+
+
+def _after_a_kill(path: Path) -> str | None:
+    """Return why a file cannot be read in which a killed process has left half a change: to read is to undo that."""
+    try:
+        _read(path, "rw")
     except sqlite3.DatabaseError as error:
         return None if "locked" in str(error) else str(error)
     return None
+
+
+def _read(path: Path, mode: str) -> None:
+    """Read the names of the tables."""
+    with closing(sqlite3.connect(f"file:{quote(str(path))}?mode={mode}", timeout=_PATIENCE, uri=True)) as database:
+        database.execute("SELECT name FROM sqlite_master").fetchall()
 
 
 def _way_out() -> str:
