@@ -17,8 +17,8 @@ WITH_ONE_SEARCH = (
     "claims made",
 )  # fmt: skip
 ALL = (
-    "train", "prepare", "check-problem", "doctor", "problems", "strategies", "search", "resume", "extend", "confirm", "report", "claims",
-    "best", "export", "list", "rm", "ui",
+    "train", "prepare", "check-problem", "doctor", "problems", "strategies", "search", "resume", "extend", "confirm",
+    "report", "claims", "best", "export", "list", "rm", "ui",
 )  # fmt: skip
 
 _RUN = """

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from tune_mtl.core.errors import UserError
-from tune_mtl.ray_tune import admission
+from tune_mtl.ray_tune import compat
 from tune_mtl.ray_tune.admission import MODE, check_admission, locate, token_mode
 
 SETTINGS = bytes.fromhex("000000040100000000")
@@ -109,7 +109,7 @@ def test_auto_without_a_cluster_is_a_line(monkeypatch):
     def found(_: str) -> None:
         raise ConnectionError
 
-    monkeypatch.setattr(admission.services, "canonicalize_bootstrap_address", found)
+    monkeypatch.setattr(compat.services, "canonicalize_bootstrap_address", found)
     with pytest.raises(UserError, match="auto finds no cluster on this machine"):
         locate("auto")
 

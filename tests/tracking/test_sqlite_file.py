@@ -11,7 +11,7 @@ from sqlalchemy.exc import DatabaseError
 
 from tune_mtl.cli import main
 from tune_mtl.core.errors import UserError
-from tune_mtl.experiment import manage
+from tune_mtl.results import summaries
 from tune_mtl.tracking.store import reachable
 
 
@@ -71,8 +71,8 @@ def listing(monkeypatch, tmp_path, error):
     def read(_):
         raise error
 
-    monkeypatch.setattr(manage, "all_searches", read)
-    monkeypatch.setattr(manage, "client", lambda _: None)
+    monkeypatch.setattr(summaries, "all_searches", read)
+    monkeypatch.setattr(summaries, "client", lambda _: None)
     monkeypatch.setattr("sys.argv", ["tune-mtl", "list", "--tracking-uri", f"sqlite:///{tmp_path}/mlflow.db"])
     main()
 
