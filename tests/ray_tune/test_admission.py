@@ -94,7 +94,7 @@ def test_no_token_another_token_or_an_unreadable_one_is_a_line(serve, monkeypatc
 
 
 def test_nobody_there_or_nobody_who_answers_is_a_line(serve, monkeypatch):
-    monkeypatch.setattr(admission, "_ANSWER_SECONDS", 0.2)
+    monkeypatch.setattr("tune_mtl.ray_tune.admission._ANSWER_SECONDS", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
         with pytest.raises(UserError, match="does not answer"):

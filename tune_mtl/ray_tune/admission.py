@@ -92,14 +92,15 @@ def token_mode(*, demanded: bool) -> Iterator[None]:
     before = os.environ.get(MODE)
     try:
         if demanded:
-            _set_mode("token")
+            os.environ[MODE] = "token"
+            compat.reread_environment()
         yield
     finally:
         _set_mode(before)
 
 
 def _set_mode(mode: str | None) -> None:
-    """Ray reads its variables once, unless it is told to again."""
+    """Set the variable, and have Ray read it again: it does so once otherwise."""
     if os.environ.get(MODE) == mode:
         return
     if mode is None:
