@@ -348,7 +348,7 @@ def test_no_search_starts_on_an_ill_cluster(connected, place):
     assert f"--data {place}/data/celeba" in line
     assert PASSWORD not in line
     with pytest.raises(UserError, match=r"ill \(127\.0\.0\.3\): torch 0\.0\.1, but .* pip install torch=="):
-        require_healthy(plan_search(toy_problem(2), **given))
+        require_healthy(plan_search(toy_problem(2), **given).needs)
 
 
 @needs_root
