@@ -66,8 +66,9 @@ def find_cluster() -> str | None:
 
 
 def reread_environment() -> None:
-    """Have Ray read its environment variables again, which it does once otherwise."""
+    """Have Ray read its environment variables and its token again, which it does once otherwise."""
     Config.initialize("")
+    AuthenticationTokenLoader.instance().reset_cache()
 
 
 def authentication_token() -> str | None:
