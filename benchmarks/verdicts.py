@@ -18,7 +18,7 @@ from pathlib import Path
 from benchmarks.curves_table import Contestant, Table, World
 from benchmarks.replay import AUTO, LEARNING_RATES, Design, Replayed, replay
 from search_spaces import LogRange
-from tune_mtl.reporting.statistics.tests import ALPHA, Sample, welch
+from tune_mtl.reporting.statistics.significance import ALPHA, Sample, welch
 
 TABLE = Path(__file__).with_name("curves") / "multidigits.jsonl"
 SUS = Contestant("sus")

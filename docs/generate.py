@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 
 from tune_mtl.core.options import ShareOfRun, Tunable, TunableCount
-from tune_mtl.reporting.statistics.tests import Sample, Standing, average_ranks, standings
+from tune_mtl.reporting.statistics.significance import Sample, Standing, average_ranks, standings
 from tune_mtl.strategies.info import StrategyInfo
 from tune_mtl.strategies.registry import registry
 

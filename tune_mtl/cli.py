@@ -11,7 +11,7 @@ from tune_mtl.commands import export, ready, results, search, train
 from tune_mtl.commands.settings_flags import SettingsCommand
 from tune_mtl.core.errors import UserError
 from tune_mtl.core.process.secrets import without_secrets
-from tune_mtl.core.process.stopping import Interrupted, exit_code
+from tune_mtl.core.process.signals import Interrupted, exit_code
 from tune_mtl.tracking.sqlite_file import trouble_with_file
 
 

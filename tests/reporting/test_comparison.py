@@ -18,7 +18,7 @@ from tune_mtl.reporting.statistics.comparison import (
     compare_strategies,
     rank_in_every_unit,
 )
-from tune_mtl.reporting.statistics.tests import ALPHA, difference, holm, shaffer
+from tune_mtl.reporting.statistics.significance import ALPHA, difference, holm, shaffer
 from tune_mtl.results.settings import Settings
 
 AUTO = Looks(looks_of(Settings(problem="made", name="made", replicates="auto")))

@@ -9,7 +9,7 @@ from hypothesis import assume, given
 from hypothesis.strategies import dictionaries, floats, integers, lists, sampled_from, text
 from scipy import stats
 
-from tune_mtl.reporting.statistics.tests import (
+from tune_mtl.reporting.statistics.significance import (
     Sample,
     average_ranks,
     delta_m,

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis.strategies import characters, floats, lists, text
 
-from tune_mtl.reporting.statistics.tests import Difference, Sample
+from tune_mtl.reporting.statistics.significance import Difference, Sample
 from tune_mtl.reporting.tables.latex import tex
 from tune_mtl.reporting.tables.number_format import difference_text, p_text, rounded, sample_texts
 from tune_mtl.reporting.tables.table import Cell, Table

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from tune_mtl.commands.help_texts import DATA
-from tune_mtl.core.process.stopping import exit_code, told_how_to_go_on
+from tune_mtl.core.process.signals import exit_code, told_how_to_go_on
 
 
 def search(

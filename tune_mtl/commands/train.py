@@ -10,7 +10,7 @@ import typer
 from tune_mtl.commands.help_texts import DATA, STRATEGIES
 from tune_mtl.commands.values import assignment, new_folder, number, read_config
 from tune_mtl.core.errors import UserError
-from tune_mtl.core.process.stopping import exit_code, heeding_sigterm
+from tune_mtl.core.process.signals import exit_code, heeding_sigterm
 from tune_mtl.strategies.optimizers import optimizers
 from tune_mtl.strategies.registry import with_groups
 

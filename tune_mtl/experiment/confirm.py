@@ -7,7 +7,7 @@ from collections.abc import Callable
 from tune_mtl.core.errors import UserError
 from tune_mtl.core.outcome import Outcome
 from tune_mtl.core.problem import Problem
-from tune_mtl.core.process.stopping import postponed, told_how_to_go_on
+from tune_mtl.core.process.signals import postponed, told_how_to_go_on
 from tune_mtl.experiment.formats import RECORDED, check_format
 from tune_mtl.experiment.lock import alone_in
 from tune_mtl.experiment.manage import saved_settings

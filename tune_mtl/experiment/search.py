@@ -9,7 +9,7 @@ from typing import Unpack
 from tune_mtl.core.errors import UserError
 from tune_mtl.core.files import write_json
 from tune_mtl.core.problem import Problem
-from tune_mtl.core.process.stopping import postponed, told_how_to_go_on
+from tune_mtl.core.process.signals import postponed, told_how_to_go_on
 from tune_mtl.experiment.confirm import confirm_search
 from tune_mtl.experiment.description import asked_params, at_end, at_start
 from tune_mtl.experiment.explained import explained

@@ -12,7 +12,7 @@ from ray.exceptions import RayError
 from tune_mtl.core.errors import UserError
 from tune_mtl.core.process.home import home
 from tune_mtl.core.process.secrets import DiscreetFormatter
-from tune_mtl.core.process.stopping import heed_sigterm, heeding_sigterm
+from tune_mtl.core.process.signals import heed_sigterm, heeding_sigterm
 from tune_mtl.prepare.prepared_set import data_folder
 from tune_mtl.ray_tune import compat
 from tune_mtl.ray_tune.admission import check_admission, locate, token_mode

@@ -15,7 +15,7 @@ from trainables.base import MTLTrainable
 from trainables.keys import TRIAL
 from trainables.sharing import SharedProblem
 from tune_mtl.core.problem import Problem
-from tune_mtl.core.process.stopping import Lent
+from tune_mtl.core.process.signals import Lent
 from tune_mtl.ray_tune import compat
 from tune_mtl.ray_tune.callbacks import ProgressCallback, TrackingCallback
 from tune_mtl.ray_tune.loop import Decisions, LoopState, TrialLoop

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from tune_mtl.reporting.gaps import gaps
 from tune_mtl.reporting.results import Results, equal_updates, unit_text, variation
 from tune_mtl.reporting.statistics.comparison import POWER, Comparison
-from tune_mtl.reporting.statistics.tests import ALPHA, Sample
+from tune_mtl.reporting.statistics.significance import ALPHA, Sample
 from tune_mtl.reporting.tables.number_format import difference_text, number, p_text, sample_text
 from tune_mtl.tracking import names
 

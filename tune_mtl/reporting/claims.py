@@ -10,7 +10,7 @@ from typing import Literal
 from tune_mtl.core.outcome import Outcome
 from tune_mtl.reporting.results import Results, equal_updates, unit_text
 from tune_mtl.reporting.statistics.comparison import Comparison, compare_strategies
-from tune_mtl.reporting.statistics.tests import ALPHA, Sample, holm, larger, welch
+from tune_mtl.reporting.statistics.significance import ALPHA, Sample, holm, larger, welch
 from tune_mtl.reporting.tables.number_format import difference_text, p_text
 from tune_mtl.reporting.tables.table import Cell, Table
 from tune_mtl.results.search_data import SearchData, Trained

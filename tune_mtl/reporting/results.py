@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from tune_mtl.reporting.statistics.comparison import Comparison, Looks, Variation, compare_configs, compare_strategies
-from tune_mtl.reporting.statistics.tests import ALPHA, Sample, delta_m
+from tune_mtl.reporting.statistics.significance import ALPHA, Sample, delta_m
 from tune_mtl.results.search_data import SearchData, Trained, shares_trunk
 from tune_mtl.tracking import names
 

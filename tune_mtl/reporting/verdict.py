@@ -6,7 +6,7 @@ from typing import Any
 from tune_mtl.reporting.answer import answer
 from tune_mtl.reporting.results import Results, variation
 from tune_mtl.reporting.statistics.comparison import Comparison
-from tune_mtl.reporting.statistics.tests import ALPHA
+from tune_mtl.reporting.statistics.significance import ALPHA
 from tune_mtl.results.search_data import SearchData
 from tune_mtl.tracking.store import check_name
 

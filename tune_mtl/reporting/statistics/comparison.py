@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from tune_mtl.reporting.statistics.tests import ALPHA, Sample, difference, holm, shaffer
+from tune_mtl.reporting.statistics.significance import ALPHA, Sample, difference, holm, shaffer
 
 POWER = 0.8
 """With which chance the smallest difference that could be shown would have been."""

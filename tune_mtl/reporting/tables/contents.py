@@ -10,7 +10,7 @@ from typing import Any
 from tune_mtl.core.outcome import Outcome
 from tune_mtl.reporting.results import Results, at_common_rate, deltas, equal_updates, unit_text
 from tune_mtl.reporting.statistics.comparison import rank_in_every_unit
-from tune_mtl.reporting.statistics.tests import ALPHA, Sample
+from tune_mtl.reporting.statistics.significance import ALPHA, Sample
 from tune_mtl.reporting.tables.table import Cell, Table
 from tune_mtl.results.search_data import SearchData, Trained, shares_trunk
 from tune_mtl.tracking import names

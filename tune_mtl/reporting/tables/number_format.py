@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 
 from tune_mtl.reporting.statistics.comparison import Comparison
-from tune_mtl.reporting.statistics.tests import Difference, Sample
+from tune_mtl.reporting.statistics.significance import Difference, Sample
 
 _ALIKE = 100.0
 """Results whose sizes differ by less than this are written with the same decimals below each other."""

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from tune_mtl.reporting.statistics.tests import Sample
+from tune_mtl.reporting.statistics.significance import Sample
 from tune_mtl.reporting.tables.number_format import number, sample_text, sample_texts
 
 

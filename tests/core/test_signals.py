@@ -6,7 +6,7 @@ import signal
 import pytest
 
 from tune_mtl.cli import main
-from tune_mtl.core.process.stopping import Interrupted, Lent, exit_code, heeding_sigterm, postponed, told_how_to_go_on
+from tune_mtl.core.process.signals import Interrupted, Lent, exit_code, heeding_sigterm, postponed, told_how_to_go_on
 
 
 def test_sigterm_is_ctrl_c_with_another_exit_code():
