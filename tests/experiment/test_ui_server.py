@@ -111,7 +111,7 @@ def test_what_is_no_store_of_mlflow_is_one_line(home, monkeypatch, capsys):
     (home / "mlflow.db").write_text("no database")
     assert ui(monkeypatch, "--port", str(free_port())) == 2
     error = capsys.readouterr().err
-    assert "mlflow.db does not answer as one: (sqlite3.DatabaseError) file is not a database" in error
+    assert "mlflow.db cannot be read: file is not a database" in error
     handler = http.server.SimpleHTTPRequestHandler
     with http.server.HTTPServer(("127.0.0.1", 0), handler) as other:
         threading.Thread(target=other.serve_forever, daemon=True).start()

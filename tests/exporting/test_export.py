@@ -44,8 +44,12 @@ def same(first, second) -> bool:
 def used(done, **inputs):
     """What the lines predict that a user is told, where the inputs have the names that they use."""
     scope = {"torch": torch, "mlflow": mlflow, "onnxruntime": onnxruntime, **inputs}
-    with torch.no_grad():
-        exec("\n".join(usage(done)), scope)
+    try:
+        with torch.no_grad():
+            exec("\n".join(usage(done)), scope)
+    finally:  # they set the store for their whole process
+        mlflow.set_tracking_uri(None)
+        os.environ.pop("MLFLOW_TRACKING_URI", None)
     return scope
 
 

@@ -18,6 +18,13 @@ TOKEN = "a1" * 100
 """Longer than what one byte of HTTP/2 can count."""
 
 
+@pytest.fixture(autouse=True)
+def reread():
+    """Have Ray know the environment that is left when a test has put it back."""
+    yield
+    compat.reread_environment()
+
+
 def frame(kind: int, flags: int, payload: bytes) -> bytes:
     return len(payload).to_bytes(3, "big") + bytes([kind, flags]) + (1).to_bytes(4, "big") + payload
 

@@ -93,7 +93,7 @@ def token_mode(*, demanded: bool) -> Iterator[None]:
     try:
         if demanded:
             os.environ[MODE] = "token"
-            compat.reread_environment()
+        compat.reread_environment()  # whoever changed the variables since Ray read them
         yield
     finally:
         _set_mode(before)
