@@ -20,12 +20,12 @@ PAPER_SEEDS = (0, 1, 2)
 
 
 def group_counts(tasks: int) -> tuple[int, ...]:
-    """How many groups are worth trying with N tasks: the powers of two below N, and N itself."""
+    """Return how many groups are worth trying with N tasks: the powers of two below N, and N itself."""
     return tuple(dict.fromkeys([*(2**power for power in range(1, tasks.bit_length()) if 2**power < tasks), tasks]))
 
 
 def own_dimensions(info: "StrategyInfo", tasks: list[str], counts: tuple[int, ...]) -> dict[str, Dimension]:
-    """The dimensions that only some strategies have: groups, and what the registry says of their options."""
+    """Return the dimensions that only some strategies have: groups, and what their records say of their options."""
     own: dict[str, Dimension] = {"groups": Choice(counts)} if info.has_groups else {}
     if "weights" in info.options.model_fields:
         own |= {f"{info.name}_weights.{task}": LogRange(0.1, 10.0, (0.1, 1.0, 10.0)) for task in tasks}
@@ -33,7 +33,7 @@ def own_dimensions(info: "StrategyInfo", tasks: list[str], counts: tuple[int, ..
 
 
 def tunable_dimensions(info: "StrategyInfo", tasks: int) -> dict[str, Dimension]:
-    """The options of a strategy that its record marks as worth searching, with so many tasks."""
+    """Return the options of a strategy that its record marks as worth searching, with so many tasks."""
     found = {option: dimension(mark) for option, mark in info.options.marked(Tunable).items()}
     for option, mark in info.options.marked(TunableCount).items():
         found[option] = IntRange(mark.least, mark.most(tasks))
@@ -41,7 +41,7 @@ def tunable_dimensions(info: "StrategyInfo", tasks: int) -> dict[str, Dimension]
 
 
 def dimension(mark: Tunable) -> Dimension:
-    """A mark as a dimension."""
+    """Return the dimension that a mark asks for."""
     if mark.low is None or mark.high is None:
         return Choice(mark.values)
     return LogRange(mark.low, mark.high) if mark.log else Range(mark.low, mark.high)
@@ -94,12 +94,12 @@ def make_spaces(
 
 
 def owns(strategy: str, key: str) -> bool:
-    """Whether ``key`` is an option of ``strategy``."""
+    """Return whether ``key`` is an option of ``strategy``."""
     return key.removeprefix(f"{strategy}_") in registry[strategy].options.model_fields and key.startswith(strategy)
 
 
 def spaces_of(problem: "Problem") -> dict[str, Space]:
-    """The default spaces, then the built-in problem's, then the ones the problem brings itself."""
+    """Return the default spaces, then the built-in problem's, then the ones that the problem brings itself."""
     tasks = [task.name for task in problem.tasks]
     spaces = make_spaces(tasks, paper_lr=LogRange(5e-5, 5e-3), wide_lr=LogRange(1e-5, 1e-1))
     if problem.name in problems:
@@ -110,7 +110,7 @@ def spaces_of(problem: "Problem") -> dict[str, Space]:
 
 
 def find_space(problem: "Problem", name: str) -> Space:
-    """The space ``name`` of ``problem``.
+    """Return the space ``name`` of ``problem``.
 
     Raises:
         UserError: if it has none of that name.
@@ -121,5 +121,5 @@ def find_space(problem: "Problem", name: str) -> Space:
 
 
 def space_names(problem: "Problem") -> list[str]:
-    """What ``find_space`` knows."""
+    """Return the names of the spaces that :func:`find_space` knows."""
     return list(spaces_of(problem))

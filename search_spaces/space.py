@@ -24,19 +24,19 @@ class Choice:
             raise UserError("a choice needs at least one value.")
 
     def points(self) -> tuple[Any, ...]:
-        """All of them."""
+        """Return all values."""
         return self.values
 
     def at(self, share: float) -> Any:
-        """The value at ``share`` (0 to 1) of the values' list: equal shares for all."""
+        """Return the value at ``share`` (0 to 1) of the list of values: equal shares for all."""
         return self.values[min(int(share * len(self.values)), len(self.values) - 1)]
 
     def suggest(self, trial: "Trial", name: str) -> Any:
-        """One of them."""
+        """Return the value that Optuna suggests."""
         return self.values[0] if len(self.values) == 1 else trial.suggest_categorical(name, self.values)
 
     def to_ray(self) -> Any:
-        """As Ray Tune has it: a choice; a single value is itself."""
+        """Return the dimension as Ray Tune has it: a choice; a single value is itself."""
         from ray import tune
 
         return self.values[0] if len(self.values) == 1 else tune.choice(list(self.values))
@@ -55,11 +55,11 @@ class Range:
             raise UserError(f"range {self.low:g}:{self.high:g} must go from a smaller to a larger finite number.")
 
     def points(self) -> tuple[float, ...]:
-        """The grid; without one, five equal steps."""
+        """Return the grid; without one, five equal steps."""
         return self.grid or tuple(self.low + (self.high - self.low) * step / 4 for step in range(5))
 
     def at(self, share: float) -> float:
-        """The number at ``share`` (0 to 1) of the way from ``low`` to ``high``."""
+        """Return the number at ``share`` (0 to 1) of the way from ``low`` to ``high``."""
         return min(self.low + share * (self.high - self.low), self.high)
 
     def suggest(self, trial: "Trial", name: str) -> float:
@@ -67,7 +67,7 @@ class Range:
         return trial.suggest_float(name, self.low, self.high)
 
     def to_ray(self) -> Any:
-        """As Ray Tune has it."""
+        """Return the dimension as Ray Tune has it."""
         from ray import tune
 
         return tune.uniform(self.low, self.high)
@@ -83,11 +83,11 @@ class LogRange(Range):
             raise UserError(f"range {self.low:g}:{self.high:g} must be above 0: it is searched on a log scale.")
 
     def points(self) -> tuple[float, ...]:
-        """The grid; without one, the 1-2-5 steps within the range."""
+        """Return the grid; without one, the 1-2-5 steps within the range."""
         return self.grid or one_two_five(self.low, self.high)
 
     def at(self, share: float) -> float:
-        """The number at ``share`` (0 to 1) of the way from ``low`` to ``high``, by order of magnitude."""
+        """Return the number at ``share`` (0 to 1) of the way from ``low`` to ``high``, by order of magnitude."""
         return min(max(self.low * math.pow(self.high / self.low, share), self.low), self.high)
 
     def suggest(self, trial: "Trial", name: str) -> float:
@@ -95,7 +95,7 @@ class LogRange(Range):
         return trial.suggest_float(name, self.low, self.high, log=True)
 
     def to_ray(self) -> Any:
-        """As Ray Tune has it."""
+        """Return the dimension as Ray Tune has it."""
         from ray import tune
 
         return tune.loguniform(self.low, self.high)
@@ -113,11 +113,11 @@ class IntRange:
             raise UserError(f"range {self.low}:{self.high} must go from a smaller to a larger whole number.")
 
     def points(self) -> tuple[int, ...]:
-        """All of them."""
+        """Return all values."""
         return tuple(range(self.low, self.high + 1))
 
     def at(self, share: float) -> int:
-        """The number at ``share`` (0 to 1) of the list of all: equal shares for all."""
+        """Return the number at ``share`` (0 to 1) of the list of all: equal shares for all."""
         return min(self.low + int(share * (self.high - self.low + 1)), self.high)
 
     def suggest(self, trial: "Trial", name: str) -> int:
@@ -125,7 +125,7 @@ class IntRange:
         return trial.suggest_int(name, self.low, self.high)
 
     def to_ray(self) -> Any:
-        """As Ray Tune has it, whose upper end is left out."""
+        """Return the dimension as Ray Tune has it, whose upper end is left out."""
         from ray import tune
 
         return tune.randint(self.low, self.high + 1)
@@ -162,7 +162,7 @@ class Space:
             known_strategy(strategy)
 
     def of(self, strategy: str) -> dict[str, Dimension]:
-        """The dimensions of a trial with ``strategy``."""
+        """Return the dimensions of a trial with ``strategy``."""
         return {**self.dimensions, **self.per_strategy.get(strategy, {})}
 
     def grid(self, strategy: str) -> Iterator[dict[str, Any]]:
@@ -173,16 +173,16 @@ class Space:
                 yield folded({"strategy": strategy, **dict(zip(dimensions, values, strict=True)), "seed": seed})
 
     def grid_size(self, strategy: str) -> int:
-        """How many configs :meth:`grid` has."""
+        """Return how many configs :meth:`grid` has."""
         return math.prod(len(dimension.points()) for dimension in self.of(strategy).values()) * len(self.seeds)
 
     def suggest(self, trial: "Trial", strategy: str) -> dict[str, Any]:
-        """One config of ``strategy``, as Optuna suggests it."""
+        """Return one config of ``strategy``, as Optuna suggests it."""
         chosen = {name: dimension.suggest(trial, name) for name, dimension in self.of(strategy).items()}
         return folded({"strategy": strategy, **chosen, "seed": self.seeds[0]})
 
     def to_ray(self, strategy: str) -> dict[str, Any]:
-        """The dimensions of ``strategy`` as Ray Tune's own, for ``tune.Tuner(..., param_space=...)``.
+        """Return the dimensions of ``strategy`` as Ray Tune's own, for ``tune.Tuner(..., param_space=...)``.
 
         Strategy and first seed are in it; the problem is not.
 
@@ -194,7 +194,7 @@ class Space:
         return folded({"strategy": strategy, **drawn, "seed": self.seeds[0]})
 
     def values(self, config: Mapping[str, Any]) -> dict[str, Any]:
-        """What ``config`` has in each dimension of its strategy."""
+        """Return what ``config`` has in each dimension of its strategy."""
         found = {}
         for name in self.of(config["strategy"]):
             outer, _, inner = name.partition(".")
@@ -211,7 +211,7 @@ class Space:
         fixed: Mapping[str, Any] | None = None,
         seeds: Sequence[int] | None = None,
     ) -> "Space":
-        """The same space with some of it decided.
+        """Return the same space with some of it decided.
 
         Args:
             strategies: These only; ones that the space lacks are added with the space's common dimensions.

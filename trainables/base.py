@@ -76,7 +76,7 @@ class MTLTrainable(Trainable):
         }
 
     def _over(self, outcome: Outcome, reason: str) -> dict[str, Any]:
-        """The last result of a trial that need not be tried again: the same config would end the same way."""
+        """Return the last result of a trial that need not be tried again: the same config would end the same way."""
         spent = {"updates": self.trainer.updates, "seconds": self.trainer.seconds}
         return {OUTCOME: str(outcome), REASON: reason, "epoch": self.trainer.epoch, **spent, "done": True}
 
@@ -93,7 +93,7 @@ class MTLTrainable(Trainable):
         self.trainer.load_state_dict(checkpoint.load(Path(checkpoint_dir) / CHECKPOINT))
 
     def save(self, checkpoint_dir: str | None = None) -> Any:
-        """A checkpoint in the search's storage; a disk that is full is waited for."""
+        """Save a checkpoint in the search's storage; wait where the disk is full."""
         given_up_at = time.monotonic() + _DISK_PATIENCE
         while True:
             try:

@@ -57,7 +57,7 @@ class SharedProblem:
         return cls(token, name, str(Path.cwd()), by_value, splits, dict(options), known)
 
     def load(self) -> Problem:
-        """The problem in this process, made once."""
+        """Return the problem in this process, made once."""
         if self.token not in _loaded:
             _loaded.clear()
             _loaded[self.token] = self._make()
@@ -81,7 +81,7 @@ _loaded: dict[str, Problem] = {}
 
 
 def _importable(problem: Problem, name: str, options: Mapping[str, Any]) -> bool:
-    """Whether a worker gets the same problem by importing ``name``."""
+    """Return whether a worker gets the same problem by importing ``name``."""
     if name.startswith("__main__:"):  # a worker's is another program
         return False
     try:

@@ -136,7 +136,7 @@ def _asked(place: tuple[str, int], token: str | None, address: str) -> Answer:
 
 
 def _read_answer(connection: socket.socket) -> Answer:
-    """A message is a welcome; an end without one says why."""
+    """Return what the cluster answers: a message is a welcome, an end without one says why."""
     with connection.makefile("rb") as frames:
         while len(head := frames.read(9)) == 9:
             body, kind, flags = frames.read(int.from_bytes(head[:3], "big")), head[3], head[4]
@@ -150,7 +150,7 @@ def _read_answer(connection: socket.socket) -> Answer:
 
 
 def _call(address: str, token: str | None) -> bytes:
-    """All bytes of a call without arguments."""
+    """Return all bytes of a call without arguments."""
     fields = {
         b":method": b"POST",
         b":scheme": b"http",
@@ -175,7 +175,7 @@ def _frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
 
 
 def _string(text: bytes) -> bytes:
-    """A string as header fields have it: its length in seven bits and as many more as it takes, then itself."""
+    """Return a string as header fields have it: its length in seven bits and as many more as it takes, then itself."""
     length = len(text)
     if length < 127:
         return bytes([length]) + text

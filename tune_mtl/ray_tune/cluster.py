@@ -62,7 +62,7 @@ class Cluster:
 
 
 def _shipped(folder: Path) -> dict[str, Any]:
-    """The user's module goes to the workers with the folder it is found from, less what no worker imports."""
+    """Return what is shipped to the workers: the folder of the user's module, less what no worker imports."""
     own = [path.relative_to(folder) for path in (home(), data_folder(None)) if path.is_relative_to(folder)]
     left_out = [f"/{path}" for path in own if path != Path()]
     return {"working_dir": str(folder), "excludes": [*left_out, ".venv", ".git", "__pycache__"]}

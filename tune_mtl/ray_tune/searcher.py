@@ -108,7 +108,7 @@ class FairSearcher(Searcher):
         return self._studies[tuning]
 
     def suggest(self, trial_id: str) -> Any:
-        """The next config, with its ordinal."""
+        """Return the next config, with its ordinal."""
         if self._issued >= self.total:
             return Searcher.FINISHED
         ordinal = self._issued
@@ -148,12 +148,12 @@ class FairSearcher(Searcher):
         self.study(tuning).enqueue_trial(drawn if self._balanced else {"strategy": strategy, **drawn})
 
     def _completed(self, chosen: Mapping[str, Any]) -> dict[str, Any]:
-        """A suggestion as a trial's config."""
+        """Return a suggestion as a trial's config."""
         grouped = {"groups": self._tasks} if strategy_info(chosen["strategy"]).has_groups else {}
         return {**self._constant, **grouped, **chosen}
 
     def _parameters(self, config: Mapping[str, Any]) -> dict[str, Any]:
-        """What Optuna would have had to suggest for ``config``."""
+        """Return what Optuna would have had to suggest for ``config``."""
         strategy = {} if self._balanced else {"strategy": config["strategy"]}
         return {**strategy, **self._space.values(config)}
 
@@ -202,7 +202,7 @@ class FairSearcher(Searcher):
             self._report(trial_id, self._live[trial_id][1], result)
 
     def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
-        """The final word, once."""
+        """Tell Optuna how a trial has ended, once."""
         if trial_id not in self._live:
             return
         name, trial = self._live.pop(trial_id)
@@ -231,11 +231,11 @@ class FairSearcher(Searcher):
             self._reported[trial_id] = step
 
     def _step(self, result: Mapping[str, Any]) -> int:
-        """How far a trial is, for Optuna: whole numbers, so of seconds the thousandths."""
+        """Return how far a trial is, for Optuna: whole numbers, so of seconds the thousandths."""
         return int(result[self._counts] * (1000 if self._counts == "seconds" else 1))
 
     def save(self, checkpoint_path: str) -> None:
-        """What was learnt, for a resume."""
+        """Save what was learnt, for a resume."""
         learnt = {key: value for key, value in self.__dict__.items() if key not in _GIVEN}
         Path(checkpoint_path).write_bytes(pickle.dumps(learnt))
 

@@ -59,13 +59,13 @@ class Snapshots:
             self.take(controller)
 
     def take_last(self) -> None:
-        """When all trials have ended."""
+        """Take the last snapshot, when all trials have ended."""
         if self._controller is not None:
             self.take(self._controller)
         self._removals.shutdown()
 
     def take(self, controller: "TuneController") -> None:
-        """Now; a disk that is full is waited for."""
+        """Take a snapshot now; where the disk is full, leave it for later."""
         started = time.monotonic()
         ended = self._delivered()
         self._obsolete += compat.drop_what_no_resume_needs(controller)

@@ -234,7 +234,7 @@ class Settings(Options):
         }
 
     def public(self) -> dict[str, Any]:
-        """As JSON, to be kept and shown: addresses without the names and passwords that they may hold."""
+        """Return the settings as JSON, to be kept and shown: without what passwords addresses may hold."""
         values = self.model_dump(mode="json")
         return {key: without_secrets(value) if isinstance(value, str) else value for key, value in values.items()}
 

@@ -6,13 +6,13 @@ from tune_mtl.terminal.console import console, table
 
 
 def list_problems() -> None:
-    """The built-in problems, and how to name one's own."""
+    """Print the built-in problems, and how to name one's own."""
     table(("problem", "what it is", "tasks"), [(p.name, p.title, p.tasks) for p in problems.values()])
     console().print("\nYour own: package.module:attribute, found from the current directory.")
 
 
 def list_strategies() -> None:
-    """All strategies, with what one mini-batch does and the names of their options."""
+    """Print all strategies, with what one mini-batch does and the names of their options."""
     rows = [
         (
             info.name,

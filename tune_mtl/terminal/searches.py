@@ -56,7 +56,7 @@ def show_plan(title: str, header: Sequence[str], rows: Sequence[Sequence[str]], 
 
 
 def show_result(result: EndedSearch) -> None:
-    """The best config of each strategy, the best of all, and what to do next."""
+    """Print the best config of each strategy, the best of all, and what to do next."""
     screen = console()
     counts = ", ".join(f"{count} {outcome}" for outcome, count in sorted(result.counts.items())) or "no trials"
     screen.print(
@@ -79,7 +79,7 @@ def show_result(result: EndedSearch) -> None:
 
 
 def show_report(report: "Report") -> None:
-    """The answer, what is missing, and where the page is."""
+    """Print the answer, what is missing, and where the page is."""
     screen = console()
     for name, said in report.answers.items():
         heading = f"{name}: " if len(report.answers) > 1 else ""
@@ -99,7 +99,7 @@ def show_claims(claims: "Sequence[Claim]") -> None:
 
 
 def show_best(name: str, best: "BestTrial") -> None:
-    """One winner, its metrics, and the command that repeats it."""
+    """Print one winner, its metrics, and the command that repeats it."""
     screen = console()
     seeds = f", mean over {best.seeds} seeds" if best.seeds > 1 else ""
     screen.print(

@@ -61,7 +61,7 @@ class Journal:
             self._unwritten.pop(0)
 
     def next(self) -> dict[str, Any] | None:
-        """The first record that was not delivered, or None."""
+        """Return the first record that was not delivered, or None."""
         self._reader.seek(self._delivered)
         line = self._reader.readline()
         if not line.endswith(b"\n"):
@@ -75,7 +75,7 @@ class Journal:
         return dict(json.loads(line))
 
     def done(self) -> None:
-        """What ``next`` gave was delivered."""
+        """Note that what ``next`` gave was delivered."""
         self._delivered = self._following
         if time.monotonic() - self._marked_at >= _MARK_SECONDS:
             self._keep_mark()
@@ -87,7 +87,7 @@ class Journal:
         self._marked_at = time.monotonic()
 
     def waiting(self) -> int:
-        """How many records were not delivered."""
+        """Return how many records were not delivered."""
         with self._path.open("rb") as file:
             file.seek(self._delivered)
             return sum(line.endswith(b"\n") for line in file) + len(self._unwritten)
@@ -100,7 +100,7 @@ class Journal:
         self._reader.close()
 
     def _cut_torn_end(self) -> None:
-        """A kill in the middle of a write leaves half a line."""
+        """Cut off the half line that a kill in the middle of a write leaves."""
         if self._path.exists():
             whole = sum(map(len, _whole_lines(self._path)))
             if whole < self._path.stat().st_size:
@@ -108,7 +108,7 @@ class Journal:
 
 
 def read_journal(folder: Path) -> Iterator[dict[str, Any]]:
-    """Everything that was ever kept in ``folder``, delivered or not, in order."""
+    """Yield everything that was ever kept in ``folder``, delivered or not, in order."""
     path = folder / _RECORDS
     if path.exists():
         for line in _whole_lines(path):

@@ -63,27 +63,27 @@ def experiment_name(problem: str) -> str:
 
 
 def best_metric(metric: str) -> str:
-    """The value of a validation metric at the trial's best epoch."""
+    """Return the name of a validation metric's value at the trial's best epoch."""
     return f"best/{metric}"
 
 
 def per_epoch(result: Mapping[str, Any]) -> dict[str, float]:
-    """What of a result is logged at its epoch."""
+    """Return what of a result is logged at its epoch."""
     return _numbers(result, PER_EPOCH)
 
 
 def once(result: Mapping[str, Any]) -> dict[str, float]:
-    """What of a result is said once of the whole trial."""
+    """Return what of a result is said once of the whole trial."""
     return _numbers(result, ONCE)
 
 
 def rerun_id(role: str, strategy: str, seed: int) -> str:
-    """The trial id of a run that confirms; begins with its role."""
+    """Return the trial id of a run that confirms; it begins with its role."""
     return f"{role}-{strategy}-{seed}"
 
 
 def role_of(trial_id: str) -> str:
-    """Of a run that confirms."""
+    """Return the role of a run that confirms, from its trial id."""
     return trial_id.partition("-")[0]
 
 

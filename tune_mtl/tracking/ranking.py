@@ -42,7 +42,7 @@ class Ranking:
         self._of_trial: dict[str, tuple[str, str]] = {}
 
     def add(self, trial: str, run_id: str, config: Mapping[str, Any], value: float) -> None:
-        """A run of ``config`` with its value of the objective at its best epoch; a trial counts once."""
+        """Count a run of ``config`` with its value of the objective at its best epoch; a trial counts once."""
         rest = json.dumps({key: value for key, value in config.items() if key != "seed"}, sort_keys=True)
         place = str(config["strategy"]), rest if self._by_mean else f"{trial} {rest}"
         if self._of_trial.get(trial, place) != place:
@@ -64,7 +64,7 @@ class Ranking:
             self._strategies[strategy].drop(rest, trial)
 
     def winners(self) -> dict[str, Winner]:
-        """By strategy, the best first."""
+        """Return the winners by strategy, the best first."""
         sign = 1 if self.objective.mode == "min" else -1
         found = [
             (sign * standing.winner.value, standing.first, strategy, standing.winner)
@@ -98,7 +98,7 @@ class _Standing:
         self.first, self._seeds, self._leader = 0, 0, 0
 
     def put(self, config: str, order: int, trial: str, run: tuple[str, float]) -> None:
-        """A run and its value; one that is known already may have changed."""
+        """Take in a run and its value; one that is known already may have changed."""
         order, runs = self._configs.setdefault(config, (order, {}))
         known, runs[trial] = runs.get(trial), run
         if known is None:
@@ -107,7 +107,7 @@ class _Standing:
             self._consider_all()
 
     def drop(self, config: str, trial: str) -> None:
-        """As if it had not run."""
+        """Forget a run, as if it had not been made."""
         self._configs[config][1].pop(trial)
         self._consider_all()
 
@@ -140,10 +140,10 @@ class _Standing:
 
 
 def winners_text(winners: Mapping[str, Winner]) -> str:
-    """For a tag."""
+    """Return winners as the text of a tag."""
     return json.dumps({strategy: astuple(winner) for strategy, winner in winners.items()})
 
 
 def read_winners(text: str) -> dict[str, Winner]:
-    """From a tag."""
+    """Return the winners that the text of a tag says."""
     return {strategy: Winner(*values) for strategy, values in json.loads(text).items()}

@@ -26,7 +26,7 @@ class Replay:
 
     @classmethod
     def read(cls, folder: Path) -> "Replay":
-        """From the journal in ``folder``."""
+        """Return what the journal in ``folder`` tells."""
         replay = cls()
         for record in read_journal(folder):
             told = record["arguments"]
@@ -37,17 +37,17 @@ class Replay:
         return replay
 
     def start(self, trial: str, config: Mapping[str, Any]) -> None:
-        """A trial was started, or started again; under another config it is another trial."""
+        """Note that a trial was started, or started again; under another config it is another trial."""
         if self.started.get(trial) != config:
             self.started[trial] = config
             self.reached.pop(trial, None)
 
     def reach(self, trial: str, epoch: int, *, last: bool) -> None:
-        """A trial has reported."""
+        """Note that a trial has reported."""
         if (epoch, last) > self.reached.get(trial, (-1, False)):
             self.reached[trial] = (epoch, last)
 
     def stopped(self, trial: str, epoch: int) -> bool | None:
-        """Whether the trial was stopped at ``epoch``; None if it was not there yet."""
+        """Return whether the trial was stopped at ``epoch``; None if it was not there yet."""
         reached, last = self.reached.get(trial, (-1, False))
         return None if epoch > reached else epoch == reached and last

@@ -58,7 +58,7 @@ class SearchRuns:
         files: Mapping[str, Mapping[str, Any]],
         params: Mapping[str, Any] | None = None,
     ) -> str:
-        """The parent run, made or opened again, with ``files`` (JSON) as they are now; returns its id.
+        """Make or open again the parent run, with ``files`` (JSON) as they are now; returns its id.
 
         ``params`` say what the search was asked for; one that is there stays as it is.
         """
@@ -86,7 +86,7 @@ class SearchRuns:
         return self._parent
 
     def tell(self, step: int, values: Mapping[str, float], at: int) -> None:
-        """A point of the search's own metrics; the same point twice is there once."""
+        """Log a point of the search's own metrics; the same point twice is there once."""
         assert self._parent is not None
         self._client.log_batch(self._parent, metrics=[Metric(name, values[name], at, step) for name in values])
 
@@ -96,7 +96,7 @@ class SearchRuns:
         keep_answer(self._client, self._parent, answer)
 
     def answers(self) -> bool:
-        """Whether the store does."""
+        """Return whether the store answers."""
         try:
             self._client.get_experiment(self._experiment)
         except Exception:  # each store has its own way not to answer
@@ -111,7 +111,7 @@ class SearchRuns:
         at: int | None = None,
         replicate: int = 0,
     ) -> None:
-        """The trial's run, made or opened again; one of another config (a lost suggestion, redone) is replaced."""
+        """Make or open again the trial's run; one of another config (a lost suggestion, redone) is replaced."""
         text = json.dumps(dict(config), sort_keys=True)
         run_id = self._trials.get(trial) or self._made_before(trial)
         if run_id is not None:
@@ -142,7 +142,7 @@ class SearchRuns:
         self._take_up(trial, created)
 
     def log(self, trial: str, epoch: int, values: Mapping[str, float], at: int | None = None) -> None:
-        """One batch for an evaluation at the time ``at`` (milliseconds); an epoch that is there is not logged again."""
+        """Log an evaluation at the time ``at`` (milliseconds) in one batch, unless the epoch is there."""
         if trial not in self._logged:
             self._take_up(trial, self._client.get_run(self._trials[trial]))
         if epoch <= self._logged[trial]:
@@ -166,7 +166,7 @@ class SearchRuns:
         files: Mapping[str, Path],
         at: int | None = None,
     ) -> None:
-        """What is said once, the files, the outcome; then the run is ended."""
+        """Record what is said once, the files and the outcome; then end the run."""
         run_id = self._trials[trial]
         now = at or int(time.time() * 1000)
         known = self._client.get_run(run_id)
@@ -190,7 +190,7 @@ class SearchRuns:
             self._ranking.add_run(run_id, tags, metrics)
 
     def _keep_winners(self) -> None:
-        """The best run of each strategy as a tag of the search's run: found without looking at all trials."""
+        """Keep the best run of each strategy in a tag of the search's run, for who does not look at all trials."""
         if self._ranking is not None and self._parent is not None:
             text = winners_text(self._ranking.winners())
             if text != self._winners:
@@ -198,7 +198,7 @@ class SearchRuns:
                 self._winners = text
 
     def note(self, trial: str, text: str, file: str) -> None:
-        """A text as an artifact of the trial: a traceback."""
+        """Keep a text, such as a traceback, as an artifact of the trial."""
         self._client.log_text(self._trials[trial], text, file)
 
     def close_search(
@@ -221,7 +221,7 @@ class SearchRuns:
             self._client.set_terminated(self._parent, "FINISHED" if complete else "KILLED")
 
     def _made_before(self, trial: str) -> str | None:
-        """A run whose making we did not hear of: the answer was lost on its way."""
+        """Return a run whose making we did not hear of, since the answer was lost on its way; or None."""
         found = search_runs(self._client, [self._experiment], self._search, self._kind, trial)
         return None if not found else str(found[0].info.run_id)
 
@@ -255,7 +255,7 @@ class SearchRuns:
 
 
 def search_runs(of: Any, experiments: list[str], search: str | None, kind: str, trial: str | None = None) -> list[Run]:
-    """All runs of one kind: of one search (None: of all), of one trial if it is given."""
+    """Return all runs of one kind: of one search (None: of all), of one trial if it is given."""
     wanted = {names.KIND: kind, names.SEARCH: search, names.TRIAL_ID: trial}
     given = {tag: value.replace("'", "") for tag, value in wanted.items() if value is not None}
     condition = " and ".join(f"tags.`{tag}` = '{value}'" for tag, value in given.items())

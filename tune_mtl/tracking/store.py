@@ -23,12 +23,12 @@ _REACH_SECONDS = 10
 
 
 def searches_folder() -> Path:
-    """Where each search has a folder of its name."""
+    """Return where each search has a folder of its name."""
     return home() / "ray"
 
 
 def storage_folder(given: str | None) -> Path:
-    """Where searches have their folders: ``given`` (a path, or ``file:///...``), else in the home."""
+    """Return where searches have their folders: ``given`` (a path, or ``file:///...``), else in the home."""
     return searches_folder() if given is None else Path(given.removeprefix("file://")).absolute()
 
 
@@ -47,7 +47,7 @@ def check_storage(given: str | None) -> str | None:
 
 
 def report_folder(name: str) -> Path:
-    """Where a search's report goes if nobody says otherwise."""
+    """Return where a search's report goes if nobody says otherwise."""
     return home() / "reports" / name
 
 
@@ -63,7 +63,7 @@ def check_name(name: str) -> str:
 
 
 def tracking_uri(given: str | None = None) -> str:
-    """The given address, else ``MLFLOW_TRACKING_URI``, else the database in the home; never relative."""
+    """Return the given address, else ``MLFLOW_TRACKING_URI``, else the database in the home; never a relative one."""
     chosen = given or os.environ.get("MLFLOW_TRACKING_URI")
     if chosen:
         if chosen.startswith("sqlite:///") and not chosen.startswith("sqlite:////"):
@@ -77,7 +77,7 @@ _PORTS = {"http": 80, "https": 443, "postgresql": 5432, "mysql": 3306, "mssql": 
 
 
 def artifact_root(uri: str) -> str | None:
-    """Where a store without a server keeps artifacts; a server knows its own place."""
+    """Return where a store without a server keeps artifacts; None of a server, which knows its own place."""
     return None if uri.startswith(("http://", "https://")) else (home() / "artifacts").as_uri()
 
 
@@ -113,7 +113,7 @@ def reachable(uri: str, *, writing: bool = False) -> None:
 
 
 def client(uri: str) -> "StoreClient":
-    """A client of the store, with MLflow's chatter turned down."""
+    """Return a client of the store, with MLflow's chatter turned down."""
     import logging
 
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "3")
@@ -148,7 +148,7 @@ def _install(uri: str) -> str:
 
 
 def experiment_id(of: "StoreClient", name: str, uri: str) -> str:
-    """The experiment's id; made if there is none."""
+    """Return the experiment's id; the experiment is made if there is none."""
     found = of.get_experiment_by_name(name)
     if found is not None:
         return str(found.experiment_id)

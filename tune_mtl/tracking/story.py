@@ -42,11 +42,11 @@ class Story:
         return self
 
     def start(self, trial: str, config: Mapping[str, Any]) -> None:
-        """A trial was started, or started again."""
+        """Note that a trial was started, or started again."""
         self._strategies[trial] = str(config["strategy"])
 
     def reach(self, trial: str, epoch: int, values: Mapping[str, float]) -> dict[str, Any] | None:
-        """A trial has reported; returns what is to be told: its strategy does better than ever before."""
+        """Note that a trial has reported; returns what is to be told if its strategy does better than ever before."""
         self._spent += max(0, epoch - self._epochs.get(trial, 0))
         self._epochs[trial] = max(epoch, self._epochs.get(trial, 0))
         if self._objective is None or trial not in self._strategies:
@@ -58,7 +58,7 @@ class Story:
         return self._point({BEST_SO_FAR + strategy: value})
 
     def end(self, trial: str) -> dict[str, Any] | None:
-        """A trial has ended; returns what is to be told, unless it had ended before."""
+        """Note that a trial has ended; returns what is to be told, unless it had ended before."""
         if trial in self._ended:
             return None
         self._ended.add(trial)

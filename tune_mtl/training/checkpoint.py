@@ -28,7 +28,7 @@ def save(path: Path, content: dict[str, Any]) -> None:
 
 
 def load(path: Path) -> dict[str, Any]:
-    """The content that was saved, on the CPU.
+    """Return the content that was saved, on the CPU.
 
     Raises:
         UserError: if the file is missing, truncated, altered, of another format, or holds anything but data.
@@ -47,7 +47,7 @@ def load(path: Path) -> dict[str, Any]:
 
 
 def digest(content: Any) -> str:
-    """A fingerprint of nested tensors and plain values."""
+    """Return a fingerprint of nested tensors and plain values."""
     hashed = hashlib.sha256()
     for part in _parts(content):
         hashed.update(part)
@@ -55,14 +55,14 @@ def digest(content: Any) -> str:
 
 
 def fingerprint(data: Data) -> str | None:
-    """What tells the content of ``data`` from that of others; None where only its owner could tell."""
+    """Return what tells the content of ``data`` from that of others; None where only its owner could tell."""
     if isinstance(data, TensorData):
         return digest(tuple(data.everything))[:12]
     return (data.fingerprint or None) if isinstance(data, MarkedData) else None
 
 
 def _parts(value: Any) -> Iterator[Any]:
-    """Everything in ``value`` as bytes, in a fixed order, structure included."""
+    """Yield everything in ``value`` as bytes, in a fixed order, structure included."""
     if isinstance(value, Tensor):
         yield f"T{value.dtype}{tuple(value.shape)}".encode()
         flat = value.detach().cpu().contiguous().flatten()

@@ -93,7 +93,7 @@ class Config(Options):
         return {key.removeprefix(_MODEL): value for key, value in self.options.items() if key.startswith(_MODEL)}
 
     def mini_batches(self, per_epoch: int, tasks: int) -> int:
-        """How many the trial takes: what schedules and options that are shares of a run go by."""
+        """Return how many mini-batches the trial takes: schedules, and options that are shares of a run, go by it."""
         whole = self.epochs * per_epoch
         if self.max_updates is None:
             return whole
@@ -125,7 +125,7 @@ class Config(Options):
         }
 
     def as_dict(self) -> dict[str, Any]:
-        """One flat JSON object; ``groups`` only where the strategy has them, limits only where there are any."""
+        """Return one flat JSON object; ``groups`` only where the strategy has them, limits only where there are any."""
         values = self.model_dump(mode="json", exclude={"options"})
         absent = [key for key in ("groups", "max_updates", "max_seconds") if values[key] is None]
         for key in absent:
@@ -134,7 +134,7 @@ class Config(Options):
 
 
 def resolve(problem: Problem, given: Mapping[str, Any], name: str | None = None) -> Config:
-    """The complete config: what is given, then the problem's defaults, then everybody's.
+    """Return the complete config: what is given, then the problem's defaults, then everybody's.
 
     Args:
         problem: What is learned.
@@ -216,7 +216,7 @@ def objective(problem: Problem, text: str) -> Objective:
 
 
 def _metric(problem: Problem, path: list[str]) -> Any:
-    """The torchmetric behind ``task/metric``, or behind a name that all tasks have or that joins them; else None."""
+    """Return the metric behind ``task/metric``, or behind a name that all tasks have or that joins them; else None."""
     if not path or path[0] in ("loss", "relative_loss"):
         return None
     if len(path) == 1:
@@ -227,7 +227,7 @@ def _metric(problem: Problem, path: list[str]) -> Any:
 
 
 def _plain(key: Any, value: Any) -> Any:
-    """A value as JSON has it: numpy's numbers and tuples become plain ones, so that a config compares with its copy."""
+    """Return a value as JSON has it: numpy's numbers become plain, so that a config compares with its copy."""
     if not isinstance(key, str):
         raise UserError(f"config key {key!r} must be a text.")
     try:

@@ -39,7 +39,7 @@ class LossMeter:
             self._counts[task] += labelled[task]
 
     def finite(self) -> bool:
-        """Whether every loss so far was a finite number. Waits for the device."""
+        """Return whether every loss so far was a finite number. This waits for the device."""
         return bool(torch.isfinite(self._sums).all())
 
     def lost(self) -> list[str]:
@@ -48,7 +48,7 @@ class LossMeter:
         return [task for task, good in zip(self._tasks, finite, strict=True) if not good]
 
     def means(self) -> dict[str, float]:
-        """By task, without those that had no labels."""
+        """Return the means by task, without those that had no labels."""
         sums = dict(zip(self._tasks, self._sums.tolist(), strict=True))
         return {task: sums[task] / count for task, count in self._counts.items() if count}
 
@@ -63,7 +63,7 @@ class LossMeter:
 
 
 def mean_loss(losses: Mapping[str, float]) -> float:
-    """The mean over tasks; NaN if there are none."""
+    """Return the mean over tasks; NaN if there are none."""
     return math.fsum(losses.values()) / len(losses) if losses else math.nan
 
 
@@ -115,13 +115,13 @@ def evaluate(
 
 
 def _mean(values: Iterable[float]) -> float:
-    """Of those that are defined: a class that no image contains says nothing of the others."""
+    """Return the mean of the defined values: a class that no image contains says nothing of the others."""
     defined = [value for value in values if not math.isnan(value)]
     return math.fsum(defined) / len(defined) if defined else math.nan
 
 
 def _common(values: Mapping[str, Mapping[str, float]]) -> list[str]:
-    """The metrics that all of several tasks have."""
+    """Return the metrics that all of several tasks have."""
     if len(values) < 2:
         return []
     first, *others = values.values()
@@ -129,7 +129,7 @@ def _common(values: Mapping[str, Mapping[str, float]]) -> list[str]:
 
 
 def metric_names(tasks: Iterable[Task], split: str, joint: Iterable[str] = ()) -> list[str]:
-    """The names that :func:`evaluate` gives; a metric of several values gives one name for each, below its own."""
+    """Return the names that :func:`evaluate` gives; a metric of several values gives one for each, below its own."""
     tasks = list(tasks)
     names = [f"{split}/loss", *(f"{split}/loss/{task.name}" for task in tasks)]
     if all(task.reference_loss is not None for task in tasks):

@@ -14,13 +14,13 @@ _AHEAD = 2
 
 
 def training_order(samples: int, batch_size: int, seed: int, epoch: int) -> list[Tensor]:
-    """The mini-batches of one epoch: a permutation drawn from seed and epoch; the last partial one is dropped."""
+    """Return the mini-batches of an epoch: a permutation drawn from seed and epoch, without a last partial one."""
     shuffled = torch.randperm(samples, generator=generator(seed, "order", epoch))
     return list(torch.split(shuffled[: samples - samples % batch_size], batch_size))
 
 
 def evaluation_order(samples: int, batch_size: int) -> list[Tensor]:
-    """All samples in order; a last batch of one joins the one before it (BatchNorm cannot normalise one sample)."""
+    """Return all samples in order; a last batch of one joins the one before it (BatchNorm cannot normalise one)."""
     order = list(torch.split(torch.arange(samples), batch_size))
     if len(order) > 1 and len(order[-1]) == 1:
         order[-2:] = [torch.cat(order[-2:])]
@@ -30,7 +30,7 @@ def evaluation_order(samples: int, batch_size: int) -> list[Tensor]:
 def batches(
     data: Data, order: Sequence[Tensor], place: Callable[[Batch], Batch], device: torch.device, seed: int, epoch: int
 ) -> Iterator[Batch]:
-    """The batches of ``order``, each put in place by ``place``; read ahead in the background for a GPU.
+    """Return the batches of ``order``, each put in place by ``place``; read ahead in the background for a GPU.
 
     Data that bring their own ``batches`` may draw random numbers while loading: those load in this thread, or in worker
     processes of their own.

@@ -250,7 +250,7 @@ class Trainer:
         return values
 
     def summary(self) -> Record:
-        """What is said once of a whole trial: the best epoch, its validation values and its path, and the cost."""
+        """Return what is said once of a trial: the best epoch, its validation values and its path, and the cost."""
         values: Record = {
             "updates": self.updates,
             "seconds": self._seconds,
@@ -282,7 +282,7 @@ class Trainer:
             self.path.close()
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything that the rest of the run depends on; tensors are references."""
+        """Return everything that the rest of the run depends on; tensors are references."""
         return {
             "config": self.config.as_dict(),
             "epoch": self.epoch,

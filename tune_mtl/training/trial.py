@@ -54,7 +54,7 @@ class TrialResult:
     reason: str | None = None
 
     def load_model(self) -> MultiTaskModel:
-        """The network with its best weights, on the CPU, ready to predict.
+        """Return the network with its best weights, on the CPU, ready to predict.
 
         Raises:
             UserError: if the trial ended before its first evaluation.
@@ -72,7 +72,7 @@ class TrialResult:
 
 
 def build_model(problem: Problem, config: Config, weights: Mapping[str, torch.Tensor]) -> MultiTaskModel:
-    """The network that ``config`` trains, with ``weights``, in evaluation mode on the CPU."""
+    """Return the network that ``config`` trains, with ``weights``, in evaluation mode on the CPU."""
     with isolated():
         fresh = problem.model(**config.model_options)
     model = strategy_class(config.strategy).own_model(fresh, [task.name for task in problem.tasks])
@@ -164,7 +164,7 @@ def _run(
 
 
 def best_content(trainer: Trainer) -> dict[str, Any]:
-    """What the file of the best weights holds: enough to build the model and to know where it comes from."""
+    """Return what the file of the best weights holds: enough to build the model and to know where it comes from."""
     assert trainer.best is not None
     weights = trainer.best.weights
     return {"config": trainer.config.as_dict(), "epoch": trainer.best.record["epoch"], "weights": weights}
@@ -228,7 +228,7 @@ class RunFolder:
             os.close(descriptor)
 
     def result(self, problem: Problem) -> TrialResult | None:
-        """The finished run, if it is one."""
+        """Return the finished run, if it is one."""
         if not (self.path / RESULT).exists():
             return None
         content = read_json(self.path / RESULT, "config", "outcome", "metrics", "history")

@@ -84,5 +84,5 @@ def _objective(parent: "Run") -> Objective:
 
 
 def _winners(parent: "Run") -> list[str]:
-    """The best run of each strategy, the best strategy first."""
+    """Return the best run of each strategy, the best strategy first."""
     return [winner.run_id for winner in read_winners(parent.data.tags.get(names.WINNERS, "{}")).values()]
