@@ -5,6 +5,7 @@ inherit them.
 """
 
 import os
+import signal
 
 import pytest
 
@@ -36,3 +37,11 @@ def ray_home(tmp_path_factory):
         patched.delenv("MLFLOW_TRACKING_URI", raising=False)
         yield folder
     ray.shutdown()
+
+
+@pytest.fixture(autouse=True)
+def usual_ctrl_c():
+    """Ctrl-C as in a fresh process, for every test: Ray Tune keeps the signal once it has run."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -9,14 +9,6 @@ from tune_mtl.cli import main
 from tune_mtl.core.process.signals import Interrupted, Lent, exit_code, heeding_sigterm, postponed, told_how_to_go_on
 
 
-@pytest.fixture(autouse=True)
-def usual_ctrl_c():
-    """Ctrl-C as in a fresh process: libraries that other tests use keep it for themselves."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 def test_sigterm_is_ctrl_c_with_another_exit_code():
     before = signal.getsignal(signal.SIGTERM)
     with heeding_sigterm():
