@@ -80,3 +80,12 @@ def test_counts_go_on_after_a_resume(on_terminal):
     assert (again.progress.ended, again.progress.total, again.progress.epochs) == (2, 3, 1)
     assert again.progress.best["sus"][0] == 0.125
     assert not again.progress.complete
+
+
+@pytest.mark.parametrize("last", [{}, {OUTCOME: "running"}, {OUTCOME: "stopped_early"}])
+def test_an_end_that_nobody_explains_counts_as_stopped_early(on_terminal, last):
+    _, events = on_terminal
+    ended = trial("0000", "sus", **last)
+    events.on_trial_start(0, [], ended)
+    events.on_trial_complete(0, [], ended)
+    assert dict(events.progress.outcomes) == {"stopped_early": 1}

@@ -107,5 +107,9 @@ class ProgressCallback(Callback):
 
 
 def outcome_of(result: dict[str, Any]) -> Outcome:
-    """Return how a trial ended, as its last result says: the trial itself, or the scheduler's verdict, wrote it."""
-    return Outcome(result[OUTCOME])
+    """Return how a trial ended, as its last result says: the trial itself, or the scheduler's verdict, wrote it.
+
+    A trial that Ray ended without either counts as stopped early: an end that nobody explains must not end the search.
+    """
+    outcome = Outcome(result.get(OUTCOME, Outcome.RUNNING))
+    return outcome if outcome.ended else Outcome.STOPPED_EARLY
