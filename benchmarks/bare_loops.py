@@ -1,8 +1,10 @@
 """Every rule as one would write it by hand for one model: what the harness is measured against."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import torch
+from bare_parts import LR, LossFunctions, Step, adam, summed, terms
+from bare_rows import averaging, direction_oriented, doubly_sampled, evened, halving, moving_shares
 from torch import Tensor, nn
 from torchjd import aggregation, scalarization
 from torchjd.autojac import jac_to_grad, mtl_backward
@@ -11,25 +13,6 @@ from tune_mtl import Batch, MultiTaskModel
 from tune_mtl.strategies.jacobian.scalarized import ScalarizedLoss
 from tune_mtl.strategies.methods.mgda_ub import min_norm_weights
 from tune_mtl.strategies.registry import strategy_class, strategy_info
-
-LR = 1e-4
-Step = Callable[[Batch], None]
-LossFunctions = Mapping[str, Callable[[Tensor, Tensor], Tensor]]
-
-
-def adam(*modules: nn.Module) -> torch.optim.Optimizer:
-    return torch.optim.Adam([p for module in modules for p in module.parameters()], lr=LR, fused=True)
-
-
-def summed(terms: Sequence[Tensor]) -> Tensor:
-    total = terms[0]
-    for term in terms[1:]:
-        total = total + term
-    return total
-
-
-def terms(model: MultiTaskModel, losses: LossFunctions, tasks: Sequence[str], features: Tensor, batch: Batch):
-    return [losses[task](model.heads[task](features), batch.targets[task]) for task in tasks]
 
 
 def in_turn(model: MultiTaskModel, losses: LossFunctions, groups: Sequence[Sequence[str]], optimizers) -> Step:
@@ -93,6 +76,54 @@ def gradnorm(model: MultiTaskModel, losses: LossFunctions, _: Sequence[Sequence[
             weights.mul_(len(losses) / weights.sum())
 
     return step
+
+
+def norms(model: MultiTaskModel, losses: LossFunctions, _: Sequence[Sequence[str]]) -> Step:
+    """While it measures: after that it is SUS."""
+    layer = [m for m in model.trunk.modules() if isinstance(m, nn.Conv2d)][-1].weight
+    measured = torch.zeros(len(losses))
+    optimizer = adam(model)
+
+    def step(batch: Batch) -> None:
+        found = terms(model, losses, list(losses), model.trunk(batch.inputs), batch)
+        gradients = [torch.autograd.grad(loss, layer, retain_graph=True)[0] for loss in found]
+        measured.add_(torch.stack([gradient.norm() for gradient in gradients]))
+        optimizer.zero_grad()
+        summed(found).backward()
+        optimizer.step()
+
+    return step
+
+
+def weighing(weigh: Callable[[Tensor], Sequence[float]], seen: Callable[[Tensor], Tensor]) -> Callable[..., Step]:
+    """One step on a weighted sum of what is ``seen`` of the losses."""
+
+    def make(model: MultiTaskModel, losses: LossFunctions, _: Sequence[Sequence[str]]) -> Step:
+        optimizer = adam(model)
+
+        def step(batch: Batch) -> None:
+            found = terms(model, losses, list(losses), model.trunk(batch.inputs), batch)
+            weights = weigh(torch.stack([loss.detach() for loss in found]))
+            optimizer.zero_grad()
+            summed([w * seen(loss) for w, loss in zip(weights, found, strict=True)]).backward()
+            optimizer.step()
+
+        return step
+
+    return make
+
+
+def aligned(losses: Tensor) -> list[float]:
+    """GO4Align's weights in two clusters, with equal shares."""
+    scales, order = (losses.mean() / losses).sort()
+    cuts = range(1, len(scales)) if len(scales) > 1 else [1]
+    parts = min(
+        ((scales[:cut], scales[cut:]) for cut in cuts),
+        key=lambda two: sum(float((part - part.mean()).square().sum()) for part in two if len(part)),
+    )
+    means = torch.cat([part.mean().expand(len(part)) for part in parts])
+    weights: list[float] = torch.empty_like(means).index_copy_(0, order, means).tolist()
+    return weights
 
 
 def mgda_ub(model: MultiTaskModel, losses: LossFunctions, _: Sequence[Sequence[str]]) -> Step:
@@ -178,24 +209,38 @@ def jacobian(name: str) -> Callable[..., Step]:
             options["weights"] = torch.ones(count)
         if "leak" in options:
             options["leak"] = torch.zeros(count)
+        if "trim_number" in options:
+            options["trim_number"] = 1
         if name == "jd_nashmtl":
             options["n_tasks"] = count
-        aggregator, optimizer = classes[name.removeprefix("jd_")](**options), adam(model)
-        fast = isinstance(aggregator, aggregation.GramianWeightedAggregator)
-        trunk = list(model.trunk.parameters())
-        heads = [list(model.heads[task].parameters()) for task in losses]
-
-        def step(batch: Batch) -> None:
-            features = model.trunk(batch.inputs)
-            found = terms(model, losses, list(losses), features, batch)
-            optimizer.zero_grad()
-            mtl_backward(found, features=features, tasks_params=heads, shared_params=trunk, parallel_chunk_size=1)
-            jac_to_grad(trunk, aggregator, **({"optimize_gramian_computation": True} if fast else {}))
-            optimizer.step()
-
-        return step
+        options.pop("at", None)
+        return descent(model, losses, classes[name.removeprefix("jd_")](**options))
 
     return make
+
+
+def descent(model: MultiTaskModel, losses: LossFunctions, aggregator: aggregation.Aggregator) -> Step:
+    optimizer = adam(model)
+    fast = isinstance(aggregator, aggregation.GramianWeightedAggregator)
+    trunk = list(model.trunk.parameters())
+    heads = [list(model.heads[task].parameters()) for task in losses]
+
+    def step(batch: Batch) -> None:
+        features = model.trunk(batch.inputs)
+        found = terms(model, losses, list(losses), features, batch)
+        optimizer.zero_grad()
+        mtl_backward(found, features=features, tasks_params=heads, shared_params=trunk, parallel_chunk_size=1)
+        jac_to_grad(trunk, aggregator, **({"optimize_gramian_computation": True} if fast else {}))
+        optimizer.step()
+
+    return step
+
+
+def crmogm(model: MultiTaskModel, losses: LossFunctions, _: Sequence[Sequence[str]]) -> Step:
+    """Of MGDA; TorchJD's wrapper, on the device where it is."""
+    wrapped = aggregation.MGDAWeighting(**strategy_info("jd_mgda").options().model_dump())
+    aggregator = aggregation.GramianWeightedAggregator(aggregation.CRMOGMWeighting(wrapped))
+    return descent(model, losses, aggregator)
 
 
 def scalarized(name: str) -> Callable[..., Step]:
@@ -224,7 +269,13 @@ def scalarized(name: str) -> Callable[..., Step]:
 
 _BY_HAND = {
     "sus": sus, "ius": ius, "io": io, "scalar": sus, "stl": stl, "gradnorm": gradnorm, "mgda_ub": mgda_ub, "mr": mr,
-    "adatask": adatask, "selective": selective,
+    "adatask": adatask, "selective": selective, "norms": norms,
+    "rlw": weighing(lambda found: torch.softmax(torch.randn(len(found)), dim=0).tolist(), lambda loss: loss),
+    "igb": weighing(lambda found: [1.0] * len(found), torch.log),
+    "go4align": weighing(aligned, lambda loss: loss),
+    "crmogm": crmogm,
+    "db_mtl": averaging(torch.log, evened), "moco": averaging(lambda loss: loss, moving_shares()),
+    "modo": halving(doubly_sampled()), "sdmgrad": halving(direction_oriented()),
 }  # fmt: skip
 
 

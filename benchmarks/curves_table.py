@@ -34,12 +34,14 @@ class Arm:
         means: The mean log curve over seeds at each, ``[rates, epochs]``.
         residuals: Of every seed at each: ``[rates][seeds, epochs]``.
         tests: Likewise the log ratio of the test value to the best validation value, ``[rates][seeds]``.
+        minima: Likewise the best validation value, as it was recorded.
     """
 
     rates: np.ndarray
     means: np.ndarray
     residuals: Sequence[np.ndarray]
     tests: Sequence[np.ndarray]
+    minima: Sequence[np.ndarray] = ()
 
     def curve(
         self, log_lr: float, draw: np.random.Generator, seeds: np.random.Generator, noise: float = 1.0
@@ -100,7 +102,8 @@ def _arm(rows: Mapping[float, Sequence[Mapping[str, Any]]], epochs: int) -> Arm:
         np.array([math.log(row["test"] / min(row["curve"])) if row.get("test") else 0.0 for row in rows[rate]])
         for rate in rates
     ]
-    return Arm(np.log(rates), means, residuals, tests)
+    minima = [np.exp(found.min(axis=1)) for found in curves]
+    return Arm(np.log(rates), means, residuals, tests, minima)
 
 
 def _whole(curve: Sequence[float], epochs: int) -> list[float]:

@@ -8,7 +8,7 @@ One JSON line per trial, seed by seed, so that a table cut short still holds who
 ``curve`` ends where a trial diverged. ``test`` is the objective's metric on the test split at the best epoch of the
 curve. Trials are trained by the engine itself, in this process or in ``--workers`` of it, without Ray or MLflow. The
 same command goes on after a kill: a row reaches the disk before the next one, and a torn last one is trained again.
-A row names neither problem nor epochs: keep one file for each.
+A row names neither problem nor epochs nor what ``--set`` gives all trials: keep one file for each.
 
     PYTHONPATH=. python benchmarks/record_curves.py multidigits --lr 1e-4:1e-1 --points 13 --seeds 3 --out curves.jsonl
 """
@@ -21,17 +21,19 @@ import math
 import multiprocessing
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from search_spaces.default import group_counts
-from search_spaces.space import LogRange, parse_numbers
+from search_spaces.space import LogRange
+from search_spaces.texts import parse_numbers
 from tune_mtl import UserError, load_problem, train
+from tune_mtl.commands.values import assignment
 from tune_mtl.core.objective import Objective
 from tune_mtl.strategies.registry import strategy_info
 from tune_mtl.training.config import resolve
@@ -46,11 +48,12 @@ DIGITS = 6
 
 @dataclass(frozen=True)
 class Plan:
-    """Which trials of which problem, each of how many epochs."""
+    """Which trials of which problem, each of how many epochs; ``fixed``: other config values that all have."""
 
     problem: str
     epochs: int
     keys: tuple[Key, ...]
+    fixed: Mapping[str, Any] = field(default_factory=dict)
 
 
 def make_plan(
@@ -61,13 +64,20 @@ def make_plan(
     groups: Sequence[int] | None = None,
     seeds: int = 1,
     epochs: int | None = None,
+    fixed: Mapping[str, Any] | None = None,
 ) -> Plan:
     """All combinations, every config of them checked. ``groups`` default to powers of two and one group per task.
 
     Raises:
         UserError: for a problem, strategy or value that cannot be, before anything is trained.
     """
-    loaded = load_problem(problem)
+    fixed = dict(fixed or {})
+    decided = sorted(fixed.keys() & config_of(("", 1, 1.0, 0), None).keys())
+    if decided:
+        raise UserError(
+            f"--set {decided[0]}={fixed[decided[0]]} cannot be: it has a flag of its own, or is the same for all."
+        )
+    loaded = load_problem(problem, fixed)
     counts = {
         name: (groups or group_counts(len(loaded.tasks))) if strategy_info(name).has_groups else (0,)
         for name in strategies
@@ -77,20 +87,20 @@ def make_plan(
     keys = tuple(dict.fromkeys((name, count, rate, seed) for seed, rate, (name, count) in product))
     if not keys:
         raise UserError("there is nothing to record: give one or more strategies, learning rates, groups and seeds.")
-    checked = [resolve(loaded, config_of(key, epochs), problem) for key in keys]
-    return Plan(problem, checked[0].epochs, keys)
+    checked = [resolve(loaded, config_of(key, epochs, fixed), problem) for key in keys]
+    return Plan(problem, checked[0].epochs, keys, fixed)
 
 
-def config_of(key: Key, epochs: int | None) -> dict[str, Any]:
+def config_of(key: Key, epochs: int | None, fixed: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """The config of a trial; one thread, since their number changes the last bits."""
     strategy, groups, rate, seed = key
     config = {"strategy": strategy, "lr": rate, "seed": seed, "epochs": epochs, "evaluate_every": 1, "threads": 1}
-    return config | ({"groups": groups} if groups else {})
+    return {**(fixed or {}), **config} | ({"groups": groups} if groups else {})
 
 
-def record_trial(problem: str, key: Key, epochs: int) -> Row:
+def record_trial(problem: str, key: Key, epochs: int, fixed: Mapping[str, Any] | None = None) -> Row:
     """Train one config to its end."""
-    result = train(problem, config_of(key, epochs))
+    result = train(problem, config_of(key, epochs, fixed))
     metric = Objective.parse(result.config["metric"]).metric
     split, _, name = metric.partition("/")
     test = result.metrics.get(f"test/{name}", math.nan) if split == "val" else math.nan
@@ -218,11 +228,11 @@ def record(plan: Plan, path: Path, *, workers: int = 1) -> None:
 def trained(plan: Plan, keys: Sequence[Key], workers: int) -> Iterator[Row]:
     """A row for each of ``keys``: in their order with one worker, else as they come."""
     if workers == 1:
-        yield from (record_trial(plan.problem, key, plan.epochs) for key in keys)
+        yield from (record_trial(plan.problem, key, plan.epochs, plan.fixed) for key in keys)
         return
     spawn = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(workers, mp_context=spawn, initializer=end_with_parent) as pool:
-        futures = [pool.submit(record_trial, plan.problem, key, plan.epochs) for key in keys]
+        futures = [pool.submit(record_trial, plan.problem, key, plan.epochs, plan.fixed) for key in keys]
         try:
             for future in as_completed(futures):
                 yield future.result()
@@ -278,14 +288,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--groups", type=counts, help="counts A,B,C, for strategies that have groups")
     parser.add_argument("--seeds", type=whole, default=1, help="how many, from 0")
     parser.add_argument("--epochs", type=whole, help="the problem's, if not given")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="of all trials; repeatable")
     parser.add_argument("--out", type=Path, required=True, help="FILE; a table that is there already is completed")
     parser.add_argument("--workers", type=whole, default=1, help="processes")
     given = parser.parse_args(arguments)
     try:
         rates = learning_rates(given.lr, given.points)
         plan = make_plan(
-            given.problem, given.strategies, rates, groups=given.groups, seeds=given.seeds, epochs=given.epochs
-        )
+            given.problem, given.strategies, rates, groups=given.groups, seeds=given.seeds, epochs=given.epochs,
+            fixed=dict(map(assignment, given.set)),
+        )  # fmt: skip
         record(plan, given.out, workers=given.workers)
     except UserError as error:
         raise SystemExit(str(error)) from None

@@ -9,7 +9,6 @@ prints how often each pair is told apart, and what that costs. `verdicts.py` pri
 """
 
 import argparse
-import heapq
 import math
 import random
 import statistics
@@ -18,12 +17,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 from benchmarks.curves_table import Contestant, Table, World
+from benchmarks.stand_in import Epoch, Events, StandIn
 from search_spaces import Choice, LogRange, Space
-from trainables.keys import OUTCOME, REPLICATE, TRIAL, proper
+from trainables.keys import OUTCOME, REPLICATE, SMOOTHED_OVER, TRIAL, judged, proper
 from tune_mtl.core.objective import Objective
 from tune_mtl.experiment.growth import undecided
 from tune_mtl.experiment.planning.plan import (
@@ -36,11 +35,13 @@ from tune_mtl.experiment.planning.plan import (
 )
 from tune_mtl.ray_tune.halving import FairHalving
 from tune_mtl.ray_tune.searcher import FairSearcher
+from tune_mtl.ray_tune.thaw.policy import Begin
+from tune_mtl.ray_tune.thaw.thaw import Thaw
 from tune_mtl.ray_tune.turns import Turn, fresh_seeds, guided_turns
 from tune_mtl.reporting.results import Results
 from tune_mtl.results.best_trial import BestTrial
 from tune_mtl.results.search_data import SearchData, Trained
-from tune_mtl.results.settings import Growth
+from tune_mtl.results.settings import FIRST_TRIALS, Growth
 from tune_mtl.tracking import names
 from tune_mtl.tracking.ranking import Ranking
 
@@ -58,7 +59,10 @@ class Design:
         looks: After how many replicates a growing search is judged; empty: it does not grow.
         fresh: Seeds on which each choice is judged.
         algorithm: ``optuna`` or ``random``.
-        scheduler: ``asha`` or ``none``.
+        scheduler: ``asha``, ``thaw`` or ``none``.
+        judge: By which value an epoch is judged: ``last``, ``best``, ``smoothed``; None: as a search does by default.
+        share: What a tuning may train with ``thaw``, of what its trials would cost in full; None: the default.
+        startup: Its first trials, drawn evenly, with ``thaw``.
         slots: Trials at once.
         common_draws: Whether the strategies of a replicate begin with the same draws.
         naive_looks: Whether a growing search is judged at every look as if it were the only one, to show what that
@@ -71,6 +75,9 @@ class Design:
     fresh: int = 1
     algorithm: str = "optuna"
     scheduler: str = "asha"
+    judge: str | None = None
+    share: float | None = None
+    startup: int = FIRST_TRIALS
     slots: int = 2
     common_draws: bool = True
     naive_looks: bool = False
@@ -90,11 +97,13 @@ class Replayed:
         results: What a report is made of.
         search_epochs: Of all trials.
         confirm_epochs: Of all runs on fresh seeds.
+        story: Every epoch of the trials, in the order in which they were trained.
     """
 
     results: Results
     search_epochs: int
     confirm_epochs: int
+    story: Sequence[Epoch] = ()
 
     @property
     def told_apart(self) -> list[tuple[str, str]]:
@@ -116,7 +125,7 @@ def replay(world: World, design: Design, *, lr: LogRange = LEARNING_RATES, seed:
         if len(open_) < 2:
             break
         driver.grow(size, tuple(name for name in world.contestants if name in open_))
-    return Replayed(driver.results(), driver.search_epochs, driver.confirm_epochs)
+    return Replayed(driver.results(), driver.search_epochs, driver.confirm_epochs, driver.story)
 
 
 class _Driver:
@@ -133,17 +142,21 @@ class _Driver:
         self.objective = Objective(METRIC)
         self.trials: list[Trained] = []
         self.reruns: list[Trained] = []
+        self.story: list[Epoch] = []
         self.search_epochs = self.confirm_epochs = 0
         self.replicates = self.started = 0
         self.searchers = [self._searcher(name) for name in ([None] if design.common_draws else world.contestants)]
         self.halving = FairHalving(
             self.space.strategies if design.scheduler == "asha" else None,
             self.objective,
+            judged=judged(design.judge or "last", METRIC),
             length=world.table.epochs,
             grace=max(1, math.ceil(world.table.epochs * GRACE)),
             balanced=True,
         )
         self.clock = random.Random(seed)
+        self.tunings: dict[tuple[str, int], int] = {}
+        self.policy: Thaw | None = None
 
     def _searcher(self, only: str | None) -> FairSearcher:
         """Return the searcher; of one strategy ``only``, with draws of its own, where draws are not common."""
@@ -152,7 +165,8 @@ class _Driver:
         turns = guided_turns(space, self.design.trials * len(space.strategies), 1, balanced=True)
         return FairSearcher(
             space, self.objective, algorithm=self.design.algorithm, turns=turns, seeds={0: 0}, seed=seed,
-            balanced=True, constant={}, tasks=max((max(c) for c in self.world.groups.values() if c), default=1),
+            balanced=True, constant={}, judged=judged(self.design.judge or "best", METRIC),
+            tasks=max((max(c) for c in self.world.groups.values() if c), default=1),
         )  # fmt: skip
 
     def run(self, replicates: int) -> None:
@@ -178,49 +192,113 @@ class _Driver:
 
     def _drive(self, searcher: FairSearcher) -> None:
         """Let trials report their curves, ``slots`` at once, each epoch taking about a unit of time."""
-        events: list[tuple[float, int, Any]] = []
-        now, order = 0.0, 0
+        if self.design.scheduler == "thaw":
+            self._thaw(searcher)
+            return
+        events, ended = Events(self.clock), []
 
         def start() -> None:
-            nonlocal order
-            self.started += 1
-            config = searcher.suggest(str(self.started))
-            if config == FairSearcher.FINISHED:
-                return
-            curve = [float(value) for value in self.world.run(config)[0]]
-            trial = SimpleNamespace(trial_id=str(self.started), config=config, curve=curve, epoch=0, best=None)
-            order += 1
-            self.halving.enter(trial)  # type: ignore[arg-type]
-            heapq.heappush(events, (now + self.clock.uniform(0.8, 1.25), order, trial))
+            trial = self._started(searcher)
+            if trial is not None:
+                self.halving.enter(trial)  # type: ignore[arg-type]
+                events.add(trial)
 
-        ended: list[Trained] = []
         for _ in range(self.design.slots):
             start()
-        while events:
-            now, _, trial = heapq.heappop(events)
-            value = trial.curve[trial.epoch]
-            trial.epoch += 1
-            trial.best = value if trial.best is None else min(value, trial.best)
-            finished = trial.epoch == len(trial.curve)
-            result = {
-                "epoch": trial.epoch, METRIC: value, "best": trial.best, "done": finished,
-                OUTCOME: "completed" if finished else "running",
-            }  # fmt: skip
-            stop = not finished and self.halving.judge(trial, result).stops  # type: ignore[arg-type]
-            if finished or stop:
+        for trial in events:
+            result = self._reported(trial)
+            stop = not result["done"] and self.halving.judge(trial, result).stops  # type: ignore[arg-type]
+            if result["done"] or stop:
                 searcher.on_trial_complete(trial.trial_id, result)
                 self.halving.leave(trial, result)  # type: ignore[arg-type]
-                self.search_epochs += trial.epoch
-                ended.append(self._trained(trial, "completed" if finished else "stopped_early"))
+                ended.append(self._trained(trial, "completed" if result["done"] else "stopped_early"))
                 start()
-                order += 1
             else:
                 searcher.on_trial_result(trial.trial_id, result)
-                heapq.heappush(events, (now + self.clock.uniform(0.8, 1.25), order, trial))
-                order += 1
+                events.add(trial)
         self.trials += sorted(ended, key=lambda run: run.trial_id)
 
-    def _trained(self, trial: Any, outcome: str) -> Trained:
+    def _thaw(self, searcher: FairSearcher) -> None:
+        """Likewise, while the policy decides after every step who trains on."""
+        turns, searcher.turns = searcher.turns[searcher._issued :], searcher.turns[: searcher._issued]
+        for turn in turns:
+            tuning = str(turn.strategy), turn.replicate
+            self.tunings[tuning] = self.tunings.get(tuning, 0) + 1
+        length = self.world.table.epochs
+        policy = Thaw(
+            self.space, self.objective, length=length, step=max(1, math.ceil(length * GRACE)), seed=self.seed,
+            trials=self.tunings, share=self.design.share, startup=self.design.startup,
+        )  # fmt: skip
+        if self.policy is not None:
+            policy.take_up(self.policy.state())
+        self.policy = policy
+        events, live = Events(self.clock), dict[str, StandIn]()
+        running: dict[str, float] = {}
+
+        def fill() -> None:
+            while len(running) < self.design.slots:
+                step = policy.next(running)
+                if step is None:
+                    return
+                if isinstance(step, Begin):
+                    strategy, replicate = step.tuning
+                    seed = {"strategy": strategy, "seed": searcher.seeds[replicate]}
+                    values = None if step.values is None else {**seed, **step.values}
+                    searcher.turns.append(Turn(strategy, replicate, values))
+                    begun = self._started(searcher)
+                    assert begun is not None
+                    trial = begun
+                    live[trial.name] = trial
+                    policy.begun(trial.name, step.tuning, trial.config)
+                else:
+                    trial = live[step.trial]
+                running[trial.name] = step.until
+                events.add(trial)
+
+        fill()
+        for trial in events:
+            result = self._reported(trial)
+            policy.seen(trial.name, trial.epoch, result[judged(self.design.judge or "last", METRIC)])
+            if result["done"]:
+                policy.ended(trial.name, reached=trial.epoch, diverged=False, failed=False)
+                searcher.on_trial_complete(trial.trial_id, result)
+            else:
+                searcher.on_trial_result(trial.trial_id, result)
+            if result["done"] or trial.epoch >= running[trial.name]:
+                del running[trial.name]
+                fill()
+            else:
+                events.add(trial)
+        for trial in live.values():
+            complete = trial.epoch == length
+            self.trials.append(self._trained(trial, "completed" if complete else "stopped_early"))
+            if not complete:
+                searcher.on_trial_complete(trial.trial_id, {**trial.last, OUTCOME: "stopped_early"})
+                policy.ended(trial.name, reached=trial.epoch, diverged=False, failed=False)
+
+    def _started(self, searcher: FairSearcher) -> StandIn | None:
+        """Return the next trial that the searcher suggests; None: there is none."""
+        self.started += 1
+        config = searcher.suggest(str(self.started))
+        if config == FairSearcher.FINISHED:
+            return None
+        return StandIn(str(self.started), config, [float(value) for value in self.world.run(config)[0]])
+
+    def _reported(self, trial: StandIn) -> dict[str, Any]:
+        """Return what a trial reports after its next epoch."""
+        value = trial.train()
+        self.search_epochs += 1
+        self.story.append(Epoch(trial.trial_id, trial.config, trial.epoch, value))
+        done = trial.epoch == len(trial.curve)
+        outcome = "completed" if done else "running"
+        recent = trial.curve[max(0, trial.epoch - SMOOTHED_OVER) : trial.epoch]
+        trial.last = {
+            "epoch": trial.epoch, METRIC: value, "best": trial.best, "smoothed": statistics.fmean(recent), "done": done,
+            OUTCOME: outcome,
+        }  # fmt: skip
+        return dict(trial.last)
+
+    def _trained(self, trial: StandIn, outcome: str) -> Trained:
         config = proper(trial.config)
         metrics = {names.best_metric(METRIC): trial.best}
         name = f"{len(self.trials):04d} {trial.config[TRIAL]}"
@@ -257,7 +335,8 @@ class _Driver:
         looks = () if self.design.naive_looks else self.design.looks
         facts = {"looks": list(looks) or None, "trials_per_tuning": self.design.trials}
         return SearchData(
-            name="replay", problem="replay", objective=self.objective, settings={"algorithm": self.design.algorithm},
+            name="replay", problem="replay", objective=self.objective,
+            settings={"algorithm": self.design.algorithm, "scheduler": self.design.scheduler},
             facts=facts, trials=list(self.trials), reruns=list(self.reruns), winners=winners, state="complete", tags={},
             run_id="", client=None,  # type: ignore[arg-type]
         )  # fmt: skip

@@ -68,7 +68,8 @@ class SimulatedTrial(Trainable):
     def setup(self, config: dict[str, Any]) -> None:
         """Draw its curve."""
         self._example, self._epochs = example(config["problem"]), config["epochs"]
-        draw = self._draw = random.Random(f"{config[TRIAL]} {config['strategy']}")
+        self._name = f"{config[TRIAL]} {config['strategy']}"
+        draw = random.Random(self._name)
         self._diverges = draw.random() < _SHARE_DIVERGED
         self._floor = 0.2 + 0.1 * abs(math.log10(config["lr"]) + 3) + 0.05 * draw.random()
         self._epoch, self._best = 0, None
@@ -86,7 +87,8 @@ class SimulatedTrial(Trainable):
         if self._diverges:
             gone = {OUTCOME: "diverged", "reason": "train/loss is not finite", "epoch": self._epoch, "done": True}
             return {**gone, "updates": spent["updates"], "seconds": spent["seconds"]}
-        left = self._floor + (1 - self._floor) * math.exp(-0.4 * (self._epoch - 1)) + 0.01 * self._draw.random()
+        noise = random.Random(f"{self._name} {self._epoch}").random()  # the same again after a restore
+        left = self._floor + (1 - self._floor) * math.exp(-0.4 * (self._epoch - 1)) + 0.01 * noise
         record = {
             name: value * left if name.startswith(("train/", "val/")) and math.isfinite(value) else value
             for name, value in first.record.items()
@@ -113,13 +115,16 @@ class SimulatedTrial(Trainable):
         """One small file in the search's storage."""
         self._storage._update_checkpoint_index({})
         folder = Path(self._storage.checkpoint_fs_path)
-        folder.mkdir(parents=True)
+        folder.mkdir(parents=True, exist_ok=True)  # a killed search may have left it
         (folder / BEST_WEIGHTS).write_bytes(self._example.weights)
         kept = Checkpoint(str(folder), self._storage.storage_filesystem)
         return _TrainingResult(kept, {**self._last_result, "simulated": (self._epoch, self._best)})
 
     def restore(self, checkpoint_path: _TrainingResult) -> None:
-        """Go on after that epoch."""
+        """Go on after that epoch; without its file, start again."""
+        if not Path(checkpoint_path.checkpoint.path, BEST_WEIGHTS).exists():
+            self.setup(self.config)
+            return
         self._epoch, self._best = checkpoint_path.metrics["simulated"]
         self._iteration = self._epoch
 

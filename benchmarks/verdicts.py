@@ -134,13 +134,18 @@ def main() -> None:
     parser.add_argument("--table", type=Path, default=TABLE)
     parser.add_argument("--searches", type=int, default=1000)
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--scheduler", choices=("asha", "thaw"), default="asha")
     arguments = parser.parse_args()
     table = Table.read(arguments.table)
     with ProcessPoolExecutor(arguments.workers) as pool:
         shares = Shares(arguments.table, arguments.searches, pool)
         print(f"Replayed on {arguments.table.name}, {arguments.searches} searches per cell.\n")
-        print_errors(table, shares)
-        print_power(shares)
+        if arguments.scheduler == "thaw":
+            print_errors(table, shares, THAWED)
+            print_power(shares, THAWED)
+            return
+        print_errors(table, shares, designs())
+        print_power(shares, designs())
         print_parts(table, shares)
 
 
@@ -151,23 +156,29 @@ def designs() -> dict[str, Design]:
     return {**named, f"auto, {AUTO.looks[0]} to {AUTO.looks[-1]} x {AUTO.trials}": AUTO}
 
 
-def print_errors(table: Table, shares: Shares) -> None:
+THAWED = {
+    f"{replicates} x 8, paused": Design(trials=8, replicates=replicates, scheduler="thaw") for replicates in (3, 4, 5)
+}
+"""The designs of the tables where trials pause."""
+
+
+def print_errors(table: Table, shares: Shares, chosen: Mapping[str, Design]) -> None:
     """Print how often equally good strategies are told apart."""
     matches = null_matches(table)
     print("| tunings x trials | " + " | ".join(matches) + " |\n|---|" + "---:|" * len(matches))
-    for name, design in designs().items():
+    for name, design in chosen.items():
         cells = [f"{shares.of(match, design):.1%}" for match in matches.values()]
         print(f"| {name} | " + " | ".join(cells) + " |", flush=True)
     print()
 
 
-def print_power(shares: Shares) -> None:
+def print_power(shares: Shares, chosen: Mapping[str, Design]) -> None:
     """Print how often the recorded strategies are told apart, and at which cost."""
     three = Match({name: Contestant(name) for name in ("sus", "ius", "io")})
     two = Match({name: Contestant(name) for name in ("sus", "io")})
     print("| tunings x trials | sus / io alone | sus / io of three | ius / io | sus / ius | epochs of the three |")
     print("|---|" + "---:|" * 5)
-    for name, design in designs().items():
+    for name, design in chosen.items():
         alone = shares.of(two, design)
         found, epochs = shares.decided(three, design)
         pairs = [found[frozenset(pair)] for pair in (("sus", "io"), ("ius", "io"), ("sus", "ius"))]

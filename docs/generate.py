@@ -1,4 +1,5 @@
-"""Writes the tables of `strategies.md` (from the registry) and `statistics.md` (from the paper's printed numbers).
+"""Writes the tables of `strategies.md` and the README (from registry and laws), of `statistics.md` (from the paper) and
+of `glyphs.md` (from the records of its attributes, and its data).
 
 `python docs/generate.py`; a test sees that it was done.
 """
@@ -9,11 +10,15 @@ import re
 from pathlib import Path
 
 from tune_mtl.core.options import ShareOfRun, Tunable, TunableCount
+from tune_mtl.problems.glyphs.attributes import ATTRIBUTES
+from tune_mtl.problems.glyphs.problem import Glyphs
 from tune_mtl.reporting.statistics.significance import Sample, Standing, average_ranks, standings
 from tune_mtl.strategies.info import StrategyInfo
 from tune_mtl.strategies.registry import registry
+from tune_mtl.testing import LAWS
 
-PAGES = [Path(__file__).with_name(name) for name in ("strategies.md", "statistics.md")]
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / name for name in ("README.md", "docs/strategies.md", "docs/statistics.md", "docs/glyphs.md")]
 PRINTED = Path(__file__).with_name("paper_tables.csv")
 SEEDS = 3
 """On which the paper reports."""
@@ -24,6 +29,7 @@ HEADER = (
     "backward",
     "states",
     "memory besides",
+    "waits",
     "options [searched in `wide`]",
     "reference",
 )
@@ -41,14 +47,21 @@ def options(info: StrategyInfo) -> str:
     return ", ".join([*(["`groups`"] if info.has_groups else []), *shown]) or "-"
 
 
+def fact(info: StrategyInfo, name: str) -> str:
+    """A cost, and what it is where an option says otherwise."""
+    others = [f"{v} with `{info.name}_{o.option}={o.value}`" for o in info.variants if (v := getattr(o, name))]
+    return "; ".join([getattr(info, name), *others])
+
+
 def row(info: StrategyInfo) -> str:
     cells = (
         f"**`{info.name}`** {info.title}",
         info.rule,
         info.forwards,
-        info.backwards,
+        fact(info, "backwards"),
         info.states,
-        info.memory,
+        fact(info, "memory"),
+        info.waits,
         options(info),
         info.reference,
     )
@@ -60,9 +73,38 @@ def table(infos: list[StrategyInfo]) -> str:
     return "\n".join(lines)
 
 
+def overview() -> str:
+    """The README's table; TorchJD's family is a sentence there."""
+    lines = ["| strategy | title | one mini-batch is | groups |", "|---|---|---|---|"]
+    for info in registry.values():
+        if info.family != "torchjd":
+            lines.append(f"| `{info.name}` | {info.title} | {info.rule} | {'yes' if info.has_groups else 'no'} |")
+    return "\n".join(lines)
+
+
 def differing() -> str:
     found = [f"- `{info.name}`: {info.differs_from_sus}." for info in registry.values() if info.differs_from_sus]
     return "\n".join(found)
+
+
+def attributes() -> str:
+    """What each attribute of `glyphs` is, and how many images of each split have it."""
+    splits = {name: Glyphs().data(name).everything.targets for name in ("train", "val", "test")}
+    lines = ["| task | yes where the picture shows | train | val | test |", "|---|---|---:|---:|---:|"]
+    for one in ATTRIBUTES:
+        shares = [f"{float(targets[one.name].mean()):.1%}" for targets in splits.values()]
+        lines.append(f"| `{one.name}` | {one.shown} | {' | '.join(shares)} |")
+    return "\n".join(lines)
+
+
+def weighing() -> str:
+    found = [f"- `{info.name}`: {info.weighs_otherwise}." for info in registry.values() if info.weighs_otherwise]
+    return "\n".join(found)
+
+
+def laws() -> str:
+    lines = ["| law | what it says |", "|---|---|"]
+    return "\n".join([*lines, *(f"| `{law.name}` | {law.sentence} |" for law in LAWS.values())])
 
 
 def printed() -> dict[str, dict[str, dict[str, tuple[str, Sample]]]]:
@@ -111,13 +153,17 @@ def _p(value: float) -> str:
 def filled(page: str) -> str:
     """The page with everything between its markers made anew."""
     parts = {
-        "every strategy": table(list(registry.values())),
-        "not sus": differing(),
-        "ranks": our_ranks(),
+        "strategies at a glance": overview,
+        "every strategy": lambda: table(list(registry.values())),
+        "not sus": differing,
+        "weigh otherwise": weighing,
+        "laws": laws,
+        "ranks": our_ranks,
+        "attributes": attributes,
     }
-    for name, text in parts.items():
+    for name, made in parts.items():
         begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
-        page = re.sub(f"{begin}.*?{end}", lambda _, t=text, b=begin, e=end: f"{b}\n{t}\n{e}", page, flags=re.S)
+        page = re.sub(f"{begin}.*?{end}", lambda _, m=made, b=begin, e=end: f"{b}\n{m()}\n{e}", page, flags=re.S)
     return page
 
 

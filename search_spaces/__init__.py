@@ -1,7 +1,8 @@
 """What a search may choose: one declarative space per problem, compiled to a grid or to Optuna suggestions.
 
-`space` holds the vocabulary, `default` builds a space for any problem from the strategy registry, and each built-in
-problem has a module of its name with its `paper` and `wide` spaces.
+`dimension` and `space` hold the vocabulary, `texts` and `files` say how people write it; `default` builds a space for
+any problem from the strategy registry, and each built-in problem has a module of its name with its `paper` and `wide`
+spaces.
 """
 
 from search_spaces.default import find_space, space_names

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from search_spaces.space import Choice, Dimension, IntRange, LogRange, Range, Space, check_known
-from tune_mtl.core.options import Tunable, TunableCount
+from tune_mtl.core.options import Options, Tunable, TunableCount, flat_names
 from tune_mtl.problems.registry import problems
-from tune_mtl.strategies.registry import registry
+from tune_mtl.strategies.registry import everyone, strategy_info
 
 if TYPE_CHECKING:
     from tune_mtl.core.problem import Problem
@@ -34,10 +34,15 @@ def own_dimensions(info: "StrategyInfo", tasks: list[str], counts: tuple[int, ..
 
 def tunable_dimensions(info: "StrategyInfo", tasks: int) -> dict[str, Dimension]:
     """Return the options of a strategy that its record marks as worth searching, with so many tasks."""
-    found = {option: dimension(mark) for option, mark in info.options.marked(Tunable).items()}
+    found = tunable_options(info.name, info.options)
     for option, mark in info.options.marked(TunableCount).items():
-        found[option] = IntRange(mark.least, mark.most(tasks))
-    return {f"{info.name}_{option}": own for option, own in found.items()}
+        found[f"{info.name}_{option}"] = IntRange(mark.least, mark.most(tasks))
+    return found
+
+
+def tunable_options(owner: str, options: type[Options]) -> dict[str, Dimension]:
+    """Return the options of a strategy, an optimizer or a schedule that are marked as worth searching, by flat name."""
+    return {f"{owner}_{option}": dimension(mark) for option, mark in options.marked(Tunable).items()}
 
 
 def dimension(mark: Tunable) -> Dimension:
@@ -53,6 +58,7 @@ def make_spaces(
     paper_lr: LogRange,
     wide_lr: LogRange,
     paper_counts: tuple[int, ...] | None = None,
+    wide_counts: tuple[int, ...] | None = None,
     paper_strategies: tuple[str, ...] = PAPER_STRATEGIES,
     paper_options: Mapping[str, Any] | None = None,
 ) -> dict[str, Space]:
@@ -61,17 +67,20 @@ def make_spaces(
     Args:
         tasks: Their names.
         paper_lr, wide_lr: Learning rates of each.
-        paper_counts: Group counts that the paper tries; default, and in ``wide``: powers of two, and one group per
-            task.
+        paper_counts, wide_counts: Group counts of each; default: powers of two, and one group per task.
         paper_strategies: Those that the paper compares.
         paper_options: Options with which it does, where they are not the defaults.
     """
     counts = group_counts(len(tasks))
-    few = tuple(count for count in paper_counts or counts if count <= len(tasks)) or counts
-    papers = {name: own_dimensions(info, tasks, few) for name, info in registry.items()}
+    few, many = (
+        tuple(count for count in given or counts if count <= len(tasks)) or counts
+        for given in (paper_counts, wide_counts)
+    )
+    known = everyone()
+    papers = {name: own_dimensions(info, tasks, few) for name, info in known.items()}
     with_options = {
-        name: {**own_dimensions(info, tasks, counts), **tunable_dimensions(info, len(tasks))}
-        for name, info in registry.items()
+        name: {**own_dimensions(info, tasks, many), **tunable_dimensions(info, len(tasks))}
+        for name, info in known.items()
     }
     return {
         "paper": Space(
@@ -95,7 +104,7 @@ def make_spaces(
 
 def owns(strategy: str, key: str) -> bool:
     """Return whether ``key`` is an option of ``strategy``."""
-    return key.removeprefix(f"{strategy}_") in registry[strategy].options.model_fields and key.startswith(strategy)
+    return key in flat_names({strategy: strategy_info(strategy).options})
 
 
 def spaces_of(problem: "Problem") -> dict[str, Space]:

@@ -1,137 +1,25 @@
-"""Dimensions and spaces: declared once, compiled to a grid and to Optuna's define-by-run suggestions."""
+"""Spaces: declared once, compiled to a grid and to Optuna's define-by-run suggestions."""
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
+from search_spaces.conditions import applies, owner_of
+from search_spaces.dimension import Choice, Dimension, IntRange, LogRange, Range
 from tune_mtl.core.errors import UserError, did_you_mean
-from tune_mtl.strategies.registry import known_strategy
+from tune_mtl.strategies.parts import PARTS, parts_from
+from tune_mtl.strategies.registry import known_strategy, named
 
 if TYPE_CHECKING:
     from optuna import Trial
 
+__all__ = ["Choice", "Dimension", "IntRange", "LogRange", "Range", "Space", "check_known", "folded"]
+"""Dimensions too: the snapshots of searches name them here."""
 
-@dataclass(frozen=True)
-class Choice:
-    """One of some values, in no order."""
-
-    values: tuple[Any, ...]
-
-    def __post_init__(self) -> None:
-        if not self.values:
-            raise UserError("a choice needs at least one value.")
-
-    def points(self) -> tuple[Any, ...]:
-        """Return all values."""
-        return self.values
-
-    def at(self, share: float) -> Any:
-        """Return the value at ``share`` (0 to 1) of the list of values: equal shares for all."""
-        return self.values[min(int(share * len(self.values)), len(self.values) - 1)]
-
-    def suggest(self, trial: "Trial", name: str) -> Any:
-        """Return the value that Optuna suggests."""
-        return self.values[0] if len(self.values) == 1 else trial.suggest_categorical(name, self.values)
-
-    def to_ray(self) -> Any:
-        """Return the dimension as Ray Tune has it: a choice; a single value is itself."""
-        from ray import tune
-
-        return self.values[0] if len(self.values) == 1 else tune.choice(list(self.values))
-
-
-@dataclass(frozen=True)
-class Range:
-    """Numbers from ``low`` to ``high``; ``grid`` are the ones a grid search tries."""
-
-    low: float
-    high: float
-    grid: tuple[float, ...] = ()
-
-    def __post_init__(self) -> None:
-        if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
-            raise UserError(f"range {self.low:g}:{self.high:g} must go from a smaller to a larger finite number.")
-
-    def points(self) -> tuple[float, ...]:
-        """Return the grid; without one, five equal steps."""
-        return self.grid or tuple(self.low + (self.high - self.low) * step / 4 for step in range(5))
-
-    def at(self, share: float) -> float:
-        """Return the number at ``share`` (0 to 1) of the way from ``low`` to ``high``."""
-        return min(self.low + share * (self.high - self.low), self.high)
-
-    def suggest(self, trial: "Trial", name: str) -> float:
-        """Uniform."""
-        return trial.suggest_float(name, self.low, self.high)
-
-    def to_ray(self) -> Any:
-        """Return the dimension as Ray Tune has it."""
-        from ray import tune
-
-        return tune.uniform(self.low, self.high)
-
-
-@dataclass(frozen=True)
-class LogRange(Range):
-    """Positive numbers whose order of magnitude matters: learning rates."""
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.low <= 0:
-            raise UserError(f"range {self.low:g}:{self.high:g} must be above 0: it is searched on a log scale.")
-
-    def points(self) -> tuple[float, ...]:
-        """Return the grid; without one, the 1-2-5 steps within the range."""
-        return self.grid or one_two_five(self.low, self.high)
-
-    def at(self, share: float) -> float:
-        """Return the number at ``share`` (0 to 1) of the way from ``low`` to ``high``, by order of magnitude."""
-        return min(max(self.low * math.pow(self.high / self.low, share), self.low), self.high)
-
-    def suggest(self, trial: "Trial", name: str) -> float:
-        """Log-uniform."""
-        return trial.suggest_float(name, self.low, self.high, log=True)
-
-    def to_ray(self) -> Any:
-        """Return the dimension as Ray Tune has it."""
-        from ray import tune
-
-        return tune.loguniform(self.low, self.high)
-
-
-@dataclass(frozen=True)
-class IntRange:
-    """Whole numbers from ``low`` to ``high``, both included."""
-
-    low: int
-    high: int
-
-    def __post_init__(self) -> None:
-        if self.low > self.high:
-            raise UserError(f"range {self.low}:{self.high} must go from a smaller to a larger whole number.")
-
-    def points(self) -> tuple[int, ...]:
-        """Return all values."""
-        return tuple(range(self.low, self.high + 1))
-
-    def at(self, share: float) -> int:
-        """Return the number at ``share`` (0 to 1) of the list of all: equal shares for all."""
-        return min(self.low + int(share * (self.high - self.low + 1)), self.high)
-
-    def suggest(self, trial: "Trial", name: str) -> int:
-        """Uniform."""
-        return trial.suggest_int(name, self.low, self.high)
-
-    def to_ray(self) -> Any:
-        """Return the dimension as Ray Tune has it, whose upper end is left out."""
-        from ray import tune
-
-        return tune.randint(self.low, self.high + 1)
-
-
-Dimension: TypeAlias = Choice | Range | LogRange | IntRange
+GROUPS_SEED = "groups_seed"
+"""Draws the groups of a strategy that has groups, beside the seed of everything else."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,24 +50,68 @@ class Space:
             known_strategy(strategy)
 
     def of(self, strategy: str) -> dict[str, Dimension]:
-        """Return the dimensions of a trial with ``strategy``."""
-        return {**self.dimensions, **self.per_strategy.get(strategy, {})}
+        """Return the dimensions of a trial with ``strategy``: options of optimizers and schedules after these."""
+        found = {**self.dimensions, **self.per_strategy.get(strategy, {})}
+        return dict(sorted(found.items(), key=lambda item: owner_of(item[0]) is not None))
+
+    def each(self, change: Callable[[str, Dimension], Dimension]) -> "Space":
+        """Return the same space with every dimension as ``change`` has it, which is given its name too."""
+        common = {name: change(name, its) for name, its in self.dimensions.items()}
+        own = {
+            key: {name: change(name, its) for name, its in its_own.items()}
+            for key, its_own in self.per_strategy.items()
+        }
+        return replace(self, dimensions=common, per_strategy=own)
+
+    def choose(self, strategy: str, pick: Callable[[str, Dimension], Any]) -> dict[str, Any]:
+        """Return what ``pick`` takes of each dimension of ``strategy`` that applies beside what it took before.
+
+        Options of an optimizer are picked for trials with that optimizer only, and so are those of a schedule.
+        """
+        chosen: dict[str, Any] = {}
+        for name, dimension in self.of(strategy).items():
+            if applies(name, chosen):
+                chosen[name] = pick(name, dimension)
+        return chosen
+
+    def branches(self, strategy: str) -> Iterator[tuple[dict[str, Any], dict[str, Dimension]]]:
+        """Yield each combination of optimizer and schedule that may be tried, and the other dimensions it has."""
+        dimensions = self.of(strategy)
+        needed = {owned[0] for name in dimensions if (owned := owner_of(name)) is not None}
+        parts = [name for name in dimensions if name in needed]
+        for values in itertools.product(*(dimensions[part].points() for part in parts)):
+            fixed = dict(zip(parts, values, strict=True))
+            others = {name: own for name, own in dimensions.items() if name not in fixed and applies(name, fixed)}
+            yield fixed, others
 
     def grid(self, strategy: str) -> Iterator[dict[str, Any]]:
         """Every config of ``strategy`` on every seed; the learning rate varies slowest."""
-        dimensions = self.of(strategy)
-        for values in itertools.product(*(dimension.points() for dimension in dimensions.values())):
+        for chosen in self._grid(list(self.of(strategy).items()), {}):
             for seed in self.seeds:
-                yield folded({"strategy": strategy, **dict(zip(dimensions, values, strict=True)), "seed": seed})
+                yield folded({**named(strategy), **chosen, **parts_from(chosen), "seed": seed})
+
+    def _grid(self, rest: Sequence[tuple[str, Dimension]], chosen: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+        if not rest:
+            yield chosen
+            return
+        (name, dimension), *others = rest
+        if not applies(name, chosen):
+            yield from self._grid(others, chosen)
+            return
+        for value in dimension.points():
+            yield from self._grid(others, {**chosen, name: value})
 
     def grid_size(self, strategy: str) -> int:
         """Return how many configs :meth:`grid` has."""
-        return math.prod(len(dimension.points()) for dimension in self.of(strategy).values()) * len(self.seeds)
+        sizes = (
+            math.prod(len(dimension.points()) for dimension in others.values()) for _, others in self.branches(strategy)
+        )
+        return sum(sizes) * len(self.seeds)
 
     def suggest(self, trial: "Trial", strategy: str) -> dict[str, Any]:
         """Return one config of ``strategy``, as Optuna suggests it."""
-        chosen = {name: dimension.suggest(trial, name) for name, dimension in self.of(strategy).items()}
-        return folded({"strategy": strategy, **chosen, "seed": self.seeds[0]})
+        chosen = self.choose(strategy, lambda name, dimension: dimension.suggest(trial, name))
+        return folded({**named(strategy), **chosen, **parts_from(chosen), "seed": self.seeds[0]})
 
     def to_ray(self, strategy: str) -> dict[str, Any]:
         """Return the dimensions of ``strategy`` as Ray Tune's own, for ``tune.Tuner(..., param_space=...)``.
@@ -187,20 +119,30 @@ class Space:
         Strategy and first seed are in it; the problem is not.
 
         Raises:
-            UserError: for an unknown strategy.
+            UserError: for an unknown strategy, or options that only some of the optimizers or schedules have.
         """
         known_strategy(strategy)
-        drawn = {name: dimension.to_ray() for name, dimension in self.of(strategy).items()}
-        return folded({"strategy": strategy, **drawn, "seed": self.seeds[0]})
+        branches = list(self.branches(strategy))
+        if len(branches) > 1:
+            parts = " and ".join(branches[0][0])
+            raise UserError(
+                f"space '{self.name}' has options that depend on the {parts} of a trial, which Ray Tune's own spaces"
+                f" cannot say: narrow it to one {parts} with space.narrowed(fixed=...), or use tune_mtl.search."
+            )
+        (chosen, others), *_ = branches
+        drawn = {name: its.to_ray() for name, its in self.of(strategy).items() if name in chosen or name in others}
+        fixed: dict[str, Any] = {part: drawn[part] for part in PARTS if isinstance(drawn.get(part), str)}
+        return folded({**named(strategy), **drawn, **parts_from(fixed), "seed": self.seeds[0]})
 
     def values(self, config: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what ``config`` has in each dimension of its strategy."""
-        found = {}
-        for name in self.of(config["strategy"]):
+        """Return what ``config`` has in each dimension of its strategy, optimizer and schedule."""
+
+        def value_of(name: str, _dimension: Dimension) -> Any:
             outer, _, inner = name.partition(".")
             value = config.get(outer)
-            found[name] = value[inner] if inner and isinstance(value, Mapping) else value
-        return found
+            return value.get(inner) if inner and isinstance(value, Mapping) else value
+
+        return self.choose(config["strategy"], value_of)
 
     def narrowed(
         self,
@@ -208,6 +150,7 @@ class Space:
         strategies: Sequence[str] | None = None,
         lr: Dimension | None = None,
         groups: Dimension | None = None,
+        vary: Mapping[str, Dimension] | None = None,
         fixed: Mapping[str, Any] | None = None,
         seeds: Sequence[int] | None = None,
     ) -> "Space":
@@ -217,6 +160,7 @@ class Space:
             strategies: These only; ones that the space lacks are added with the space's common dimensions.
             lr: Instead of the space's learning rates.
             groups: Instead of the space's group counts, for the strategies that have groups.
+            vary: Further dimensions, or other ones than the space's. An option of a strategy is one of that strategy.
             fixed: Config values that are no longer searched.
             seeds: Instead of the space's.
 
@@ -234,22 +178,46 @@ class Space:
                 raise UserError(f"groups cannot be searched: none of {', '.join(chosen)} has groups.")
             for name in grouped:
                 own[name]["groups"] = groups
-        for key, value in (fixed or {}).items():
+        decided = {**(vary or {}), **{key: Choice((value,)) for key, value in (fixed or {}).items()}}
+        for key, dimension in decided.items():
             if key == "seed":
                 raise UserError("seed is no dimension of a search: use --seed.")
-            common = {name: dimension for name, dimension in common.items() if name != key}
+            owners = owners_among(chosen, key)
+            common = {name: its for name, its in common.items() if name != key}
             own = {
-                name: {n: dimension for n, dimension in dimensions.items() if not n.startswith(f"{key}.")}
+                name: {n: its for n, its in dimensions.items() if not n.startswith(f"{key}.")}
                 for name, dimensions in own.items()
             }
-            owner = next((name for name in chosen if key.startswith(f"{name}_")), None)
             for name, dimensions in own.items():
                 dimensions.pop(key, None)
-                if owner == name:
-                    dimensions[key] = Choice((value,))
-            if owner is None:
-                common[key] = Choice((value,))
+                if name in (owners or ()):
+                    dimensions[key] = dimension
+            if owners is None:
+                common[key] = dimension
         return replace(self, strategies=chosen, dimensions=common, per_strategy=own, seeds=tuple(seeds or self.seeds))
+
+
+def owners_among(strategies: Sequence[str], key: str) -> list[str] | None:
+    """Return the strategies that a dimension of this name is for; None: it is for all of them.
+
+    Raises:
+        UserError: for a seed that draws groups, where no strategy has any.
+    """
+    if key == GROUPS_SEED:
+        grouped = [name for name in strategies if known_strategy(name).has_groups]
+        if not grouped:
+            raise UserError(f"{key} draws groups, and none of {', '.join(strategies)} has groups: leave it out.")
+        return grouped
+    grouped = [name for name in strategies if known_strategy(name).has_groups] if key == "groups_by" else []
+    if grouped:
+        return grouped
+    owner = owner_among(strategies, key)
+    return None if owner is None else [owner]
+
+
+def owner_among(strategies: Sequence[str], key: str) -> str | None:
+    """Return the strategy that an option of this name belongs to, if it is one of ``strategies``."""
+    return max((name for name in strategies if key.startswith(f"{name}_")), key=len, default=None)
 
 
 def folded(flat: Mapping[str, Any]) -> dict[str, Any]:
@@ -257,35 +225,13 @@ def folded(flat: Mapping[str, Any]) -> dict[str, Any]:
     config: dict[str, Any] = {}
     for name, value in flat.items():
         outer, dot, inner = name.partition(".")
-        if dot:
-            config.setdefault(outer, {})[inner] = value
-        else:
+        if not dot:
             config[name] = value
+        elif isinstance(config.setdefault(outer, {}), dict):
+            config[outer][inner] = value
+        else:
+            raise UserError(f"{name} is a part of {outer}, which has a value of its own: leave one of them out.")
     return config
-
-
-def one_two_five(low: float, high: float) -> tuple[float, ...]:
-    """1, 2 and 5 times every power of ten between ``low`` and ``high``, both included."""
-    exponents = range(math.floor(math.log10(low)) - 1, math.ceil(math.log10(high)) + 1)
-    steps = [float(f"{digit}e{exponent}") for exponent in exponents for digit in (1, 2, 5)]
-    chosen = tuple(step for step in steps if low * (1 - 1e-9) <= step <= high * (1 + 1e-9))
-    return chosen or (low, high)
-
-
-def parse_numbers(text: str, *, log: bool) -> Dimension:
-    """``1e-4:1e-2`` is a range, ``1e-4,1e-3`` a choice, ``1e-3`` one value.
-
-    Raises:
-        UserError: for anything else.
-    """
-    try:
-        if ":" in text:
-            low, high = (float(part) for part in text.split(":"))
-            return LogRange(low, high) if log else IntRange(int(low), int(high))
-        values = [float(part) for part in text.split(",")]
-    except ValueError:
-        raise UserError(f"{text!r} must be numbers: LOW:HIGH, or A,B,C, or one value.") from None
-    return Choice(tuple(values if log else [int(value) for value in values]))
 
 
 def check_known(name: str, known: Sequence[str], what: str) -> None:

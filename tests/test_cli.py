@@ -9,7 +9,11 @@ from pathlib import Path
 import pytest
 
 from tune_mtl.cli import main
+from tune_mtl.commands.help_texts import SCHEDULES
+from tune_mtl.core.version import VERSION
+from tune_mtl.strategies.optimizers import optimizers
 from tune_mtl.strategies.registry import registry
+from tune_mtl.strategies.schedules import schedules
 
 
 def tune_mtl(
@@ -28,6 +32,16 @@ def test_help_is_quick_and_loads_no_torch():
         assert "train" in tune_mtl("--help").stdout
         times.append(time.monotonic() - started)
     assert min(times) < 0.5
+
+
+def test_the_version_is_told_by_the_command_and_by_the_package():
+    import tune_mtl as package
+
+    done = tune_mtl("--version")
+    assert (done.returncode, done.stdout) == (0, f"tune-mtl {VERSION}\n")
+    assert package.__version__ == VERSION
+    assert tune_mtl("--version", "nonsense").returncode == 0, "whatever follows"
+    assert "No such command" in tune_mtl("nonsense").stderr
 
 
 def test_importing_the_package_loads_neither_torch_nor_ray_nor_mlflow():
@@ -49,7 +63,14 @@ def test_lists():
     for info in registry.values():
         assert info.name in listed
         assert info.rule in listed
-    assert "multidigits" in tune_mtl("problems").stdout
+    said = tune_mtl("problems").stdout
+    assert all(name in said for name in ("multidigits", "glyphs", "celeba"))
+    assert list(schedules) == SCHEDULES.partition(" (")[0].split(", ")
+    for kind, known in (("optimizers", optimizers), ("schedules", schedules)):
+        said = tune_mtl(kind).stdout
+        assert all(f" {name} " in said for name in known)
+        assert all(f"{name}_{option} " in said for name in known for option in known[name].options.model_fields)
+        assert f"Your own: --{kind[:-1]} package.module:" in said.splitlines()[-1]
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ from tune_mtl.core.version import VERSION
 DOCS = Path(__file__).parents[1] / "docs"
 
 
-@pytest.mark.parametrize("name", ["strategies.md", "statistics.md"])
+@pytest.mark.parametrize("name", ["strategies.md", "statistics.md", "glyphs.md", "../README.md"])
 def test_generated_tables_are_up_to_date(name):
     spec = importlib.util.spec_from_file_location("generate", DOCS / "generate.py")
     generate = importlib.util.module_from_spec(spec)

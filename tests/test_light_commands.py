@@ -17,8 +17,9 @@ WITH_ONE_SEARCH = (
     "claims made",
 )  # fmt: skip
 ALL = (
-    "train", "prepare", "check-problem", "doctor", "problems", "strategies", "search", "resume", "extend", "confirm",
-    "report", "claims", "best", "export", "list", "rm", "ui",
+    "train", "prepare", "check", "check-problem", "doctor", "problems", "strategies", "optimizers", "schedules",
+    "spaces", "algorithms", "search", "resume", "extend", "confirm", "factorial", "reproduce", "report", "claims",
+    "best", "export", "list", "rm", "ui",
 )  # fmt: skip
 
 _RUN = """

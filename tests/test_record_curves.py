@@ -61,6 +61,18 @@ def test_a_row_is_what_the_engine_says(uninterrupted):
     assert row["outcome"] == "completed"
 
 
+def test_every_trial_has_what_is_set(tmp_path):
+    path = tmp_path / "cosine.jsonl"
+    command = [TOY, "--strategies", "sus", "--lr", "0.1", "--epochs", "3", "--out", str(path)]
+    main([*command, "--set", "schedule=cosine", "--set", "batch_size=6"])
+    (row,) = rows(path)
+    config = {"strategy": "sus", "lr": 0.1, "epochs": 3, "schedule": "cosine", "batch_size": 6}
+    expected = [record["val/loss"] for record in train(toy_problem(), config).history]
+    assert row["curve"] == pytest.approx(expected, rel=1e-5)
+    with pytest.raises(SystemExit, match="--set lr=1 cannot be"):
+        main([*command, "--set", "lr=1"])
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_a_table_cut_at_any_byte_is_completed_to_the_same_rows(uninterrupted, tmp_path, seed):
     content = uninterrupted.read_bytes()

@@ -120,6 +120,7 @@ BY_NAME = [
     ["report"],
     ["claims"],
     ["confirm"],
+    ["factorial"],
 ]
 
 
@@ -204,7 +205,7 @@ def test_removing_a_foreign_search_removes_no_folder_that_is_not_its(held, tmp_p
 def test_a_foreign_search_with_a_path_for_a_name_is_listed_and_nothing_else(run, tmp_path):
     Story("../../x").end()
     assert "../../x" in run("list")[1]
-    for words in (["rm"], ["report"], ["resume"], ["confirm"], ["claims"]):
+    for words in (["rm"], ["report"], ["resume"], ["confirm"], ["factorial"], ["claims"]):
         code, said = run(*words, "../../x")
         assert code == 2
         assert "cannot be used" in said

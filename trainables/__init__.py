@@ -1,7 +1,20 @@
-"""Ray Tune classes around the engine's trainer: `MTLTrainable`, and one thin class per strategy."""
+"""Ray Tune classes around the engine's trainer: `MTLTrainable`, and one thin class per strategy.
 
-from trainables.base import MTLTrainable
-from trainables.strategies import *  # noqa: F403
-from trainables.strategies import __all__ as _strategies
+The latter are made when one is asked for: a trial's process, which knows its strategy by name, loads no other.
+"""
 
-__all__ = ["MTLTrainable", *_strategies]
+import importlib
+from typing import Any
+
+from trainables.base import MTLTrainable as MTLTrainable
+
+
+def __getattr__(name: str) -> Any:
+    if name.startswith("__") and name != "__all__":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    strategies = importlib.import_module("trainables.strategies")
+    return ["MTLTrainable", *strategies.__all__] if name == "__all__" else getattr(strategies, name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__getattr__("__all__")])

@@ -3,6 +3,7 @@
 import errno
 import gc
 import logging
+import statistics
 import time
 from pathlib import Path
 from typing import Any
@@ -11,17 +12,19 @@ import torch
 from ray.tune import Trainable
 
 from trainables.compat import SHOULD_CHECKPOINT, forget_iterations
-from trainables.keys import OUTCOME, REASON, proper
+from trainables.keys import BEST, CONTINUED, CONTINUES, DIAGNOSIS, OUTCOME, REASON, SMOOTHED, SMOOTHED_OVER, proper
 from trainables.sharing import SharedProblem
 from tune_mtl.core.errors import UserError
 from tune_mtl.core.files import BEST_WEIGHTS
 from tune_mtl.core.outcome import Outcome
 from tune_mtl.problems.registry import load_problem
 from tune_mtl.training import checkpoint
+from tune_mtl.training.beginning import continue_run
 from tune_mtl.training.config import resolve
+from tune_mtl.training.memory import explained, is_out_of_memory
 from tune_mtl.training.references.find import judged
 from tune_mtl.training.saving import SavingPace
-from tune_mtl.training.trainer import Diverged, Trainer
+from tune_mtl.training.trainer import Diverged, Record, Trainer
 from tune_mtl.training.trial import CHECKPOINT, best_content
 
 logger = logging.getLogger(__name__)
@@ -53,27 +56,63 @@ class MTLTrainable(Trainable):
         problem = judged(load_problem(name, flat), flat) if self._shared is None else self._shared.load()
         self.trainer = Trainer(problem, resolve(problem, flat, name))
         self._pace = SavingPace(first_at_once=False)
+        self._untold: list[Record] = []
+        self._continued: str | None = None
+        if CONTINUES in config:
+            self._take_over(config, **config[CONTINUES])
+
+    def _take_over(self, config: dict[str, Any], run: str, folder: str) -> None:
+        """Go on where ``run``, a shorter one of this config, has ended; its evaluations are reported as this run's.
+
+        What it left may be gone or damaged: then all epochs are trained, with the same numbers.
+        """
+        try:
+            left = max(Path(folder).glob(f"checkpoint_*/{CHECKPOINT}"), default=Path(folder) / CHECKPOINT)
+            continue_run(self.trainer, checkpoint.load(left))
+        except (UserError, OSError, ValueError, KeyError, RuntimeError) as error:
+            logger.warning("nothing of %s is taken over, all epochs are trained: %s", run, error)
+            self.trainer.close()
+            self._begin({key: value for key, value in config.items() if key != CONTINUES})
+        else:
+            self._untold, self._continued = list(self.trainer.history), run
 
     def step(self) -> dict[str, Any]:
-        """Train to the next evaluation."""
+        """Train to the next evaluation; those that were taken over come first."""
+        told_again = bool(self._untold)
         try:
-            record = self.trainer.run_period()
+            record = self._untold.pop(0) if told_again else self.trainer.run_period()
         except Diverged as reason:
             return self._over(Outcome.DIVERGED, str(reason))
-        except (torch.OutOfMemoryError, MemoryError) as error:
-            return self._over(Outcome.FAILED, f"out of memory: {error}")
-        finished = self.trainer.finished
-        best = self.trainer.best
-        objective = self.trainer.config.objective.metric
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+            return self._over(Outcome.FAILED, explained(self.trainer, error))
+        finished = self.trainer.finished and not self._untold
         return {
+            **({} if told_again and not finished else self.trainer.summary()),  # which is of all that was trained
             **record,
-            **self.trainer.summary(),
+            **self._seen(int(record["epoch"])),
+            **self._standing(record),
             **(self.trainer.test_best() if finished and self._test else {}),
-            "best": best.record[objective] if best is not None else None,
+            **({} if self._continued is None else {CONTINUED: self._continued}),
             OUTCOME: str(Outcome.COMPLETED if finished else Outcome.RUNNING),
             "done": finished,
-            SHOULD_CHECKPOINT: self._pace.due,
+            SHOULD_CHECKPOINT: self._pace.due and not self._untold,
         }
+
+    def _standing(self, record: Record) -> dict[str, float | None]:
+        """Return what the objective was like up to an evaluation: the values by which others may judge it."""
+        objective = self.trainer.config.objective
+        values = [one[objective.metric] for one in self.trainer.history if one["epoch"] <= record["epoch"]]
+        best = None
+        for value in values:
+            best = value if objective.better(value, best) else best
+        return {BEST: best, SMOOTHED: statistics.fmean(values[-SMOOTHED_OVER:])}
+
+    def _seen(self, epoch: int) -> dict[str, Any]:
+        """Return what was seen of the tasks' gradients after ``epoch``."""
+        diagnosis = self.trainer.diagnosis
+        return {DIAGNOSIS: diagnosis.told([epoch])} if diagnosis is not None and epoch in diagnosis.cosines else {}
 
     def _over(self, outcome: Outcome, reason: str) -> dict[str, Any]:
         """Return the last result of a trial that need not be tried again: the same config would end the same way."""
@@ -86,11 +125,15 @@ class MTLTrainable(Trainable):
             folder = Path(checkpoint_dir)
             if self.trainer.best is not None:
                 checkpoint.save(folder / BEST_WEIGHTS, best_content(self.trainer))
-            checkpoint.save(folder / CHECKPOINT, self.trainer.state_dict())
+            told = {"untold": len(self._untold), CONTINUED: self._continued}
+            checkpoint.save(folder / CHECKPOINT, {**self.trainer.state_dict(), **told})
 
     def load_checkpoint(self, checkpoint_dir: str) -> None:  # type: ignore[override]
         """Go on exactly where the checkpoint was taken."""
-        self.trainer.load_state_dict(checkpoint.load(Path(checkpoint_dir) / CHECKPOINT))
+        state = checkpoint.load(Path(checkpoint_dir) / CHECKPOINT)
+        self.trainer.load_state_dict(state)
+        told = len(self.trainer.history) - state.get("untold", 0)
+        self._untold, self._continued = self.trainer.history[told:], state.get(CONTINUED)
 
     def save(self, checkpoint_dir: str | None = None) -> Any:
         """Save a checkpoint in the search's storage; wait where the disk is full."""

@@ -1,17 +1,19 @@
 """The command line: its commands, and how a mistake of the user's ends. Loads torch only for commands that train."""
 
 import sys
-from typing import Any, NoReturn
+from collections.abc import Callable
+from typing import Annotated, Any, NoReturn
 
 import typer
 import typer.core
 import typer.exceptions
 
-from tune_mtl.commands import export, ready, results, search, train
-from tune_mtl.commands.settings_flags import SettingsCommand
+from tune_mtl.commands import export, ready, reproduce, results, search, train
+from tune_mtl.commands.settings_flags import SettingsCommand, SpaceCommand
 from tune_mtl.core.errors import UserError
 from tune_mtl.core.process.secrets import without_secrets
 from tune_mtl.core.process.signals import Interrupted, exit_code
+from tune_mtl.core.version import VERSION
 from tune_mtl.tracking.sqlite_file import trouble_with_file
 
 
@@ -29,6 +31,12 @@ class _Commands(typer.core.TyperGroup):
             raise typer.Exit(exit_code()) from None
 
 
+def _show_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"tune-mtl {VERSION}")
+        raise typer.Exit
+
+
 app = typer.Typer(
     name="tune-mtl",
     cls=_Commands,
@@ -39,12 +47,29 @@ app = typer.Typer(
     help="Which multi-task optimisation strategy, how many task groups, at which learning rate - for your problem?",
 )
 
+
+@app.callback()
+def _before_commands(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    pass
+
+
+_WITH_SETTINGS: dict[Callable[..., None], type[SettingsCommand]] = {
+    search.search: SettingsCommand,
+    ready.spaces: SpaceCommand,
+}
+
 for command in (
-    train.train, ready.prepare, ready.doctor, ready.check_problem, ready.problems, ready.strategies,
+    train.train, ready.prepare, ready.doctor, ready.check, ready.check_problem, ready.problems,
+    ready.strategies, ready.optimizers, ready.schedules, ready.spaces, ready.algorithms,
     search.search, search.resume, search.extend, search.confirm,
+    search.factorial, reproduce.reproduce,
     results.report, results.claims, results.best, export.export,
 ):  # fmt: skip
-    app.command(cls=SettingsCommand if command is search.search else None)(command)
+    app.command(cls=_WITH_SETTINGS.get(command))(command)
 app.command("list")(results.list_searches)
 app.command()(results.rm)
 app.command()(results.ui)

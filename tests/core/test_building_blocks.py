@@ -8,7 +8,19 @@ from torch import nn
 from torch.utils.data import Dataset
 
 from tests.toys import make_batch, make_model, make_tasks
-from tune_mtl import Batch, DatasetData, MultiTaskModel, Objective, Problem, Task, TensorData, UserError, make_strategy
+from tune_mtl import (
+    Batch,
+    DatasetData,
+    MultiTaskModel,
+    Objective,
+    Problem,
+    ShareOfRun,
+    Task,
+    TensorData,
+    Tunable,
+    UserError,
+    make_strategy,
+)
 from tune_mtl.core.errors import did_you_mean
 from tune_mtl.core.problem import checked
 from tune_mtl.core.seeds import derive, generator, global_state, isolated, seed_everything, set_global_state
@@ -24,6 +36,25 @@ def test_task_names_that_cannot_name_metrics_are_refused(name):
 def test_task_numbers_are_checked(values):
     with pytest.raises(UserError, match=next(iter(values))):
         Task("a", nn.functional.mse_loss, **values)
+
+
+@pytest.mark.parametrize(
+    ("mark", "said"),
+    [
+        (lambda: Tunable("soft", "hard"), r"Tunable\(values=\(A, B\)\)"),
+        (lambda: Tunable(5.0, 1.0), "low=5.0, high=1.0"),
+        (lambda: Tunable(0.0, math.inf), "finite"),
+        (lambda: Tunable(1.0), "high=None"),
+        (lambda: Tunable(), r"must be Tunable\(LOW, HIGH\)"),
+        (lambda: Tunable(0.0, 1.0, values=(1.0,)), "values="),
+        (lambda: Tunable(0.0, 1.0, log=True), "above 0"),
+        (lambda: ShareOfRun(1.5), "whole run"),
+        (lambda: ShareOfRun(0.0), "above 0"),
+    ],
+)
+def test_marks_that_cannot_be_searched_are_refused_where_they_stand(mark, said):
+    with pytest.raises(UserError, match=said):
+        mark()
 
 
 def test_a_loss_that_is_not_a_scalar_is_named():

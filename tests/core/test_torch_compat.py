@@ -3,6 +3,7 @@
 import pytest
 import torch
 from torch import nn
+from torch.autograd.graph import get_gradient_edge
 
 from tune_mtl.core.torch_compat import (
     BatchNorm,
@@ -10,8 +11,10 @@ from tune_mtl.core.torch_compat import (
     Convolution,
     allow_several_backward_passes,
     copy_each,
+    gradient_size,
     own_buffers,
     register_child,
+    sequence_number,
     subtract_each,
 )
 
@@ -40,9 +43,9 @@ def test_compiled_code_has_a_setting_for_several_backward_passes(monkeypatch):
     assert config.donated_buffer is False
 
 
-@pytest.mark.parametrize("name", ["_foreach_copy_", "_foreach_sub_"])
+@pytest.mark.parametrize("name", ["_foreach_copy_", "_foreach_sub_", "_foreach_lerp_", "_foreach_norm"])
 def test_torch_has_kernels_for_lists_of_tensors(name):
-    assert hasattr(torch, name), f"torch {torch.__version__} has no {name}: path lengths need it"
+    assert hasattr(torch, name), f"torch {torch.__version__} has no {name}: paths and averages need it"
 
 
 def test_lists_of_tensors_are_copied_and_subtracted_in_place():
@@ -50,6 +53,14 @@ def test_lists_of_tensors_are_copied_and_subtracted_in_place():
     copy_each(target, [torch.full((2,), 5.0), torch.full((3,), 7.0)])
     subtract_each(target, [torch.ones(2), torch.ones(3)])
     assert [tensor.tolist() for tensor in target] == [[4.0, 4.0], [6.0, 6.0, 6.0]]
+
+
+def test_nodes_of_a_graph_are_numbered_as_they_are_made_and_know_the_size_of_what_they_are_told():
+    first = torch.ones(2, 3, requires_grad=True).exp()
+    then = first.sum(dim=0)
+    nodes = [get_gradient_edge(tensor).node for tensor in (first, then)]
+    assert sequence_number(nodes[0]) < sequence_number(nodes[1]), f"torch {torch.__version__} numbers nodes otherwise"
+    assert [gradient_size(node, 0) for node in nodes] == [6, 3], f"torch {torch.__version__} keeps sizes elsewhere"
 
 
 def test_own_buffers_include_those_that_are_none():

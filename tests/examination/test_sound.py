@@ -200,7 +200,7 @@ def test_what_is_sound_trains(name):
     assert train(SOUND[name], given).outcome == "completed"
 
 
-@pytest.mark.parametrize("name", ["multidigits", "quadratics"])
+@pytest.mark.parametrize("name", ["multidigits", "glyphs", "quadratics"])
 def test_built_in_problems_have_no_findings(name):
     assert check_problem(name) == []
 

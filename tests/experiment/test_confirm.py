@@ -8,13 +8,13 @@ import sys
 import time
 
 import pytest
-import ray
 from pandas.testing import assert_frame_equal
 
 import tune_mtl
 from search_spaces.space import Choice, Space
 from tests.experiment.processes import SLOW_PROBLEM, fresh_environment, reported
 from tests.experiment.records import check_records
+from tests.local_ray import local_ray
 from tests.test_cli import tune_mtl as command
 from tests.toys import toy_problem
 from tune_mtl import UserError
@@ -29,10 +29,9 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(280)]
 
 
 @pytest.fixture(scope="module", autouse=True)
-def local_ray():
-    ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False, _node_ip_address="127.0.0.1")
-    yield
-    ray.shutdown()
+def ray_of_our_own():
+    with local_ray():
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -48,11 +47,11 @@ def home(module_home, monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def confirmed(module_home, local_ray):
+def confirmed(module_home, ray_of_our_own):
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("TUNE_MTL_HOME", str(module_home))
         given = {"strategies": ["sus", "io", "stl"], "samples": 6, "seed": 7, "lr": "1e-3:1e-1", "confirm": 2}
-        given["replicates"] = 1
+        given |= {"replicates": 1, "controls": 3}
         return tune_mtl.search(PROBLEM, name="sure", **given)
 
 
@@ -96,6 +95,20 @@ def test_whoever_takes_fewer_updates_gets_as_many(confirmed):
     assert {run.metrics["updates"] for run in search.confirmed(names.CONFIRM, "sus")} < most | {28.0}
 
 
+def test_a_control_goes_on_where_the_confirming_run_has_ended(confirmed, home):
+    search = SearchData.read("sure")
+    for run in search.confirmed(names.EQUAL_UPDATES):
+        tags = search.client.get_run(run.run_id).data.tags
+        assert tags[names.CONTINUES] == f"confirm-sus-{run.config['seed']}"
+        whole = tune_mtl.train(PROBLEM, run.config)
+        for name in ("val/loss", "train/loss/t1", "path/total", "updates"):
+            assert search.history(run, name) == {int(one["epoch"]): one[name] for one in whole.history}
+        assert {name: run.metrics[name] for name in whole.metrics if not name.startswith("seconds")} == {
+            name: value for name, value in whole.metrics.items() if not name.startswith("seconds")
+        }
+    assert not list((home / "ray" / "sure").glob("confirm-*/trial_*/checkpoint_*"))
+
+
 def test_paths_are_compared_at_one_learning_rate(confirmed):
     search = SearchData.read("sure")
     paths = search.paths()
@@ -130,7 +143,7 @@ def test_confirming_again_adds_only_what_is_missing(confirmed):
 
 def test_counted_in_updates_everybody_takes_as_many():
     given = {"strategies": ["sus", "io"], "groups": "4", "scheduler": "none", "max_epochs": 2, "report": False}
-    result = tune_mtl.search(PROBLEM, name="updates", samples=2, budget="updates", **given)
+    result = tune_mtl.search(PROBLEM, name="updates", samples=2, budget="updates", concurrency=1, **given)
     frame = result.trials().set_index("strategy")
     per_epoch = 60 // 8
     assert frame.loc["io", "updates"] == frame.loc["sus", "updates"] == 2 * per_epoch * 4
@@ -156,7 +169,7 @@ def test_early_stopping_counts_the_budgets_unit():
 
 
 def test_counted_in_seconds_the_clock_decides():
-    given = {"strategies": ["sus"], "samples": 2, "scheduler": "none", "report": False}
+    given = {"strategies": ["sus"], "samples": 2, "scheduler": "none", "report": False, "concurrency": 1}
     result = tune_mtl.search(PROBLEM, name="seconds", budget="seconds", max_seconds=0.5, **given)
     frame = result.trials()
     assert set(frame["outcome"]) == {"completed"}
@@ -193,6 +206,10 @@ def test_addresses_lose_their_passwords_where_others_can_read_them():
         ({"budget": "updates", "max_updates": 3, "max_epochs": 2}, "exclude each other"),
         ({"budget": "money"}, "budget='money'"),
         ({"confirm": -1}, "confirm=-1"),
+        ({"controls": -1}, "controls=-1 must be 'auto', 'all' or a number from 0 to 100"),
+        ({"controls": "some"}, "controls='some' must be 'auto', 'all' or a number"),
+        ({"judge": "worst"}, "judge='worst'"),
+        ({"judge": "best", "scheduler": "none", "algorithm": "random"}, "judge=best has no use with"),
         ({"budget": "seconds", "max_seconds": 3.0, "fixed": {"schedule": "cosine"}}, "which max_seconds leaves open"),
     ],
 )
@@ -205,11 +222,12 @@ def test_killed_in_a_later_replicate_and_while_confirming_nothing_is_lost_or_dou
     (tmp_path / "slow.py").write_text(SLOW_PROBLEM)
     environment = fresh_environment(tmp_path)
     asked = {"strategies": "sus,io", "samples": 6, "replicates": 3, "max_epochs": 2, "concurrency": 1}
+    asked["controls"] = "all"  # which go on from twelve epochs of confirmation
     words = [f"--{key.replace('_', '-')}={value}" for key, value in asked.items()]
     folder = tmp_path / "home" / "ray" / "killed"
     for words_now, kind, wait in (
         (["search", "slow:problem", "--name", "killed", *words], "trial", 6),  # two epochs of four trials come before
-        (["resume", "killed"], "confirm", 4),
+        (["resume", "killed"], "confirm", 15),
     ):
         process = subprocess.Popen(
             [sys.executable, "-m", "tune_mtl.cli", *words_now],
@@ -233,8 +251,11 @@ def test_killed_in_a_later_replicate_and_while_confirming_nothing_is_lost_or_dou
     assert [run.trial_id for run in search.reruns if run.role == names.CONFIRM] == [
         f"confirm-{s}-{seed}" for s in ("io", "sus") for seed in (1000, 1001, 1002)
     ]
+    assert not list(folder.glob("confirm-*/trial_*/checkpoint_*"))
     for run in search.reruns:
         assert run.outcome == "completed"
+        continued = search.client.get_run(run.run_id).data.tags.get(names.CONTINUES)
+        assert (continued is not None) == (run.role == names.EQUAL_UPDATES)
         logged = search.client.get_metric_history(run.run_id, "val/loss")
         assert [point.step for point in logged] == list(range(1, len(logged) + 1))
         assert "test/loss" in run.metrics

@@ -19,6 +19,7 @@ from tune_mtl.experiment.planning.plan import Plan
 from tune_mtl.problems.registry import load_problem
 from tune_mtl.ray_tune.trials import Trials
 from tune_mtl.results.searches import find_search
+from tune_mtl.results.settings import FORMAT
 from tune_mtl.tracking import names
 
 SAVED = {
@@ -33,8 +34,8 @@ SAVED = {
 
 
 LINE = (
-    f"error: search 'old' was begun by tune-mtl 0.1.0 (format 1), and this is tune-mtl {VERSION} (format 2), which"
-    " cannot go on with it: best, report, list and rm work on it; a new search under another --name repeats it.\n"
+    f"error: search 'old' was begun by tune-mtl 0.1.0 (format 1), and this is tune-mtl {VERSION} (format {FORMAT}),"
+    " which cannot go on with it: best, report, list and rm work on it; a new search under another --name repeats it.\n"
 )
 
 
@@ -100,7 +101,7 @@ def test_it_is_read_listed_and_removed(old, run):
     assert "old" not in run("list")[1]
 
 
-@pytest.mark.parametrize("changed", [{"format": 3, "version": "0.3.0"}, {"format": None}, {"format": []}])
+@pytest.mark.parametrize("changed", [{"format": FORMAT + 1, "version": "9.9.9"}, {"format": None}, {"format": []}])
 def test_a_format_that_is_not_known_is_refused_whatever_else_it_says(old, run, changed):
     (old / names.SETTINGS_FILE).write_text(json.dumps({**SAVED, **changed, "what_there_will_be": 1}))
     for words in (["resume", "old"], ["confirm", "old"]):
@@ -116,7 +117,8 @@ def test_its_confirmation_begun_by_that_version_is_not_gone_on_with(old, monkeyp
     search = replicated({"sus": [0.5], "io": [0.3]}).search()
     rerun = SimpleNamespace(trial_id="confirm-io-1", config={})
     monkeypatch.setattr("tune_mtl.experiment.confirm.SearchData.read", lambda *_: search)
-    monkeypatch.setattr("tune_mtl.experiment.confirm.plan_reruns", lambda *_: [rerun])
+    monkeypatch.setattr("tune_mtl.experiment.confirm.plan_confirmation", lambda *_: [rerun])
+    monkeypatch.setattr("tune_mtl.experiment.confirm.plan_controls", lambda *_: [])
     monkeypatch.setattr(Trials, "exist", lambda _: True)
     with pytest.raises(UserError, match=r"^search 'old' was begun by tune-mtl 0\.1\.0 \(format 1\)"):
         confirm_search(plan, 1)

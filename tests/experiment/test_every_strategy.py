@@ -58,8 +58,8 @@ def test_what_is_not_installed_is_left_out(monkeypatch):
     }
 
 
-def test_all_stands_alone():
-    with pytest.raises(UserError, match="strategies=all,sus: 'all' stands for every strategy"):
+def test_all_stands_for_every_strategy_that_is_built_in():
+    with pytest.raises(UserError, match="strategies=all,sus: 'all' stands for sus too"):
         plan_search(toy_problem(), strategies=["all", "sus"])
 
 

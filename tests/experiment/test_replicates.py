@@ -89,7 +89,8 @@ def test_controls_are_at_one_learning_rate_on_the_seeds_of_their_replicates(repe
 def test_the_verdict_is_what_anybody_computes_from_the_table(repeated):
     found = tune_mtl.verdict("repeated")
     assert found.keys() == {
-        "search", "design", "winner", "values", "comparisons", "share_of_seeds", "answer", "warnings",
+        "search", "design", "winner", "values", "comparisons", "share_of_seeds", "answer", "warnings", "groups",
+        "trade_offs",
     }  # fmt: skip
     assert found["design"] == {
         "replicates": 3, "unit": "strategy", "alpha": 0.05, "test": "paired t", "correction": "Shaffer", "looks": None,
@@ -170,6 +171,7 @@ def test_a_search_of_an_earlier_version_is_read_but_not_gone_on_with(ray_home):
 
 def test_a_grid_is_tuned_on_each_of_its_seeds():
     given = {"strategies": STRATEGIES, "lr": "1e-3,1e-1", "groups": "2", "seeds": (3, 8), "max_epochs": 1}
+    given["concurrency"] = 1
     result = tune_mtl.search(PROBLEM, name="grid", space="paper", report=False, **given)
     frame, judged = result.trials(), tune_mtl.trials("grid", kind="confirm")
     assert {(row.replicate, row.seed) for row in frame.itertuples()} == {(0, 3), (1, 8)}

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import mlflow.pytorch
 import pytest
-import ray
 import torch
 from mlflow import MlflowClient
 from ray import cloudpickle, tune
@@ -22,6 +21,7 @@ import tune_mtl
 from search_spaces import find_space
 from tests.experiment.processes import SLOW_PROBLEM, fresh_environment, reported
 from tests.experiment.records import check_records
+from tests.local_ray import local_ray
 from tests.test_cli import tune_mtl as command
 from tests.toys import toy_problem
 from tests.training.trainers import timeless
@@ -39,10 +39,9 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module", autouse=True)
-def local_ray():
-    ray.init("local", num_cpus=2, include_dashboard=False, log_to_driver=False, _node_ip_address="127.0.0.1")
-    yield
-    ray.shutdown()
+def ray_of_our_own():
+    with local_ray():
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +57,7 @@ def home(module_home, monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def searched(module_home, local_ray):
+def searched(module_home, ray_of_our_own):
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("TUNE_MTL_HOME", str(module_home))
         return tune_mtl.search(
@@ -282,7 +281,7 @@ def test_removing_a_search(home):
 def test_a_time_budget_ends_a_search_and_storage_may_be_anywhere(tmp_path):
     given = {"strategies": ["sus"], "samples": 400, "replicates": 1, "max_epochs": 2, "report": False}
     given["scheduler"] = "none"
-    first = tune_mtl.search(PROBLEM, name="timed", storage=str(tmp_path / "far"), time_budget=20, **given)
+    first = tune_mtl.search(PROBLEM, name="timed", storage=str(tmp_path / "far"), time_budget=6, **given)
     assert first.complete
     assert first.folder.parent == tmp_path / "far"
     done = len(first.trials())

@@ -4,8 +4,8 @@ import inspect
 import json
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Literal, get_args, get_origin, get_type_hints
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import pytest
 from typer.main import get_command
@@ -16,7 +16,8 @@ from tune_mtl.commands.settings_flags import given_options
 from tune_mtl.core.options import build
 from tune_mtl.core.version import VERSION
 from tune_mtl.experiment.planning.make import plan_search
-from tune_mtl.results.settings import FORMAT, SearchOptions, Settings
+from tune_mtl.results.search_options import SearchOptions
+from tune_mtl.results.settings import FORMAT, Settings
 
 SEARCH = get_command(app).commands["search"]
 ASKED = Settings.asked()
@@ -48,7 +49,17 @@ def as_keyword(annotation):
 
 def test_keywords_and_their_types_are_those_of_the_settings():
     fields = get_type_hints(Settings, include_extras=True)
-    assert get_type_hints(SearchOptions) == {name: as_keyword(fields[name]) | None for name in OPTIONS}
+    wider = {  # classes, functions, "all", a Space: settings keep names
+        "strategies": Sequence[str | type[Any]] | str | None,
+        "optimizer": str | type[Any] | Callable[..., Any] | None,
+        "schedule": str | Callable[..., Any] | None,
+        "space": str | object | None,
+        "algorithm": str | Callable[..., Any] | None,
+        "task_weights": Mapping[str, float] | str | None,
+        "task_reference": Mapping[str, float] | str | None,
+    }
+    expected = {name: as_keyword(fields[name]) | None for name in OPTIONS}
+    assert get_type_hints(SearchOptions) == expected | wider
 
 
 def test_every_option_is_explained_where_python_shows_it():
@@ -71,8 +82,8 @@ def test_every_option_has_a_flag_with_its_help():
 
 def test_help_names_the_defaults_that_hold():
     for name, default in Settings.defaults().items():
-        if name in ASKED and name not in ("replicates", "confirm") and default not in (None, {}):
-            said = "yes" if default is True else default
+        if name in ASKED and name not in ("replicates", "confirm", "controls") and default not in (None, {}):
+            said = ("yes" if default else "no") if isinstance(default, bool) else default
             assert any(text in ASKED[name].help.lower() for text in (f"default: {said}", f"{said} (default)")), name
 
 
@@ -81,6 +92,8 @@ def test_help_names_the_defaults_that_hold():
     [
         (["--samples", "12"], {"samples": 12}),
         (["--replicates", "auto", "--max-replicates", "3"], {"replicates": "auto", "max_replicates": 3}),
+        (["--controls", "all", "--judge", "smoothed"], {"controls": "all", "judge": "smoothed"}),
+        (["--controls", "4"], {"controls": 4}),
         (["--strategies", "sus, io,"], {"strategies": ("sus", "io")}),
         (["--seeds", "3,8"], {"seeds": (3, 8)}),
         (["--lr", "0.1", "--groups", "2"], {"lr": "0.1", "groups": "2"}),
@@ -88,6 +101,7 @@ def test_help_names_the_defaults_that_hold():
         (["--no-report", "--export"], {"report": False, "export": True}),
         (["--cpus-per-trial", "0.5"], {"cpus_per_trial": 0.5}),
         (["--set", "a=1", "--set", 'b={"c": [2]}'], {"fixed": {"a": 1, "b": {"c": [2]}}}),
+        (["--search", "a=1:4:log", "--search", "b=x,y"], {"vary": {"a": "1:4:log", "b": "x,y"}}),
         ([], {}),
     ],
 )
@@ -104,6 +118,8 @@ def test_flags_are_read_by_the_type_of_their_option(words, expected):
         (["--seeds", "1,x", "--algorithm", "grid"], "seeds.1='x' should be a valid integer"),
         (["--replicates", "0"], "replicates=0 must be 'auto' or a number from 1 to 100"),
         (["--set", "nothing"], "--set 'nothing' must be KEY=VALUE"),
+        (["--search", "nothing"], "--search 'nothing' must be KEY=VALUES"),
+        (["--search", "a=1", "--search", "a=2"], "--search a is given twice"),
         (["--sampels", "3"], "--sampels"),
     ],
 )

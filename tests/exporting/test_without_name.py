@@ -36,7 +36,7 @@ def test_best_says_that_there_is_no_command(nameless, capsys):
     assert nameless.train_command() is None
     show_best("made", nameless)
     said = " ".join(capsys.readouterr().out.split())
-    assert "no command repeats it: problem 'by_place' was given as an object" in said
+    assert "no command repeats it: its problem 'by_place' was given as an object" in said
     assert "tune-mtl train" not in said
 
 

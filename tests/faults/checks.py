@@ -53,8 +53,8 @@ class Records:
         if [parent.info.status for parent in parents] != ["FINISHED"]:
             yield f"the search's runs are {[parent.info.status for parent in parents]}, not one that is FINISHED"
         found = Counter(run.data.tags[names.TRIAL_ID] for run in self.trials)
-        for trial in sorted({*found, *self._asked.trials}):
-            wanted = int(trial in self._asked.trials)
+        for trial in sorted({*found, *self._search.trials}):
+            wanted = int(trial in self._search.trials)
             if found[trial] != wanted:
                 yield f"trial {trial} has {found[trial]} runs, not {wanted}"
         for run in self._runs("trial", ViewType.DELETED_ONLY):

@@ -11,6 +11,7 @@ from typing import Literal
 
 from tests.faults.processes import actors
 from tests.faults.searches import Search
+from tune_mtl.training.trial import CHECKPOINT
 
 Place = Literal["local", "cluster"]
 
@@ -29,6 +30,7 @@ class Kind:
         places: Where it can happen: Ray started by the driver itself, or a cluster of three nodes.
         confirm: Fresh seeds that the search confirms on.
         small_disk: Whether the storage has to be on a disk that can be filled.
+        scheduler: The one that the search needs; None: any.
     """
 
     what: str
@@ -36,6 +38,7 @@ class Kind:
     places: tuple[Place, ...] = ("local", "cluster")
     confirm: int = 0
     small_disk: bool = False
+    scheduler: str | None = None
 
 
 def _moment(search: Search, chance: Random, *, earliest: int = 1, latest: int = 12) -> str:
@@ -146,6 +149,29 @@ def driver_killed_while_saving(search: Search, chance: Random) -> str:
     return f"{moment}, at the next checkpoint"
 
 
+def driver_killed_thawing(search: Search, chance: Random) -> str:
+    """SIGKILL to the driver when it has decided that a paused trial goes on, and before or while it does."""
+    moment, after = _moment(search, chance, latest=4), chance.uniform(0.0, 0.4)
+    before = search.thaws()
+    search.wait_for(lambda: search.thaws() > before, pause=0.0)
+    time.sleep(after)
+    search.driver.kill()
+    return f"{moment}, {after:.2f} s after the next thaw was decided"
+
+
+def checkpoints_damaged(search: Search, chance: Random) -> str:
+    """SIGKILL to the driver; then half of the checkpoints are cut short, and the others are gone."""
+    moment = _moment(search, chance, earliest=3)
+    search.driver.kill()
+    found = sorted(search.folder.glob(f"trial_*/checkpoint_*/{CHECKPOINT}"))
+    for number, path in enumerate(found):
+        if number % 2:
+            path.unlink()
+        else:
+            os.truncate(path, path.stat().st_size // 2)
+    return f"{moment}, {len(found)} checkpoints"
+
+
 def _next_checkpoint(search: Search) -> None:
     """Wait until the next one begins to appear."""
     before = set(search.folder.glob("trial_*/checkpoint_*"))
@@ -207,6 +233,10 @@ KINDS: dict[str, Kind] = {
     "driver_killed_while_saving": Kind(
         "the driver is killed while a trial's best weights are replaced", driver_killed_while_saving
     ),
+    "driver_killed_thawing": Kind(
+        "the driver is killed while a paused trial is thawed", driver_killed_thawing, scheduler="thaw"
+    ),
+    "checkpoints_damaged": Kind("the driver is killed, and checkpoints are damaged or gone", checkpoints_damaged),
     "driver_terminated": Kind("the driver is terminated (SIGTERM)", driver_terminated),
     "driver_killed_confirming": Kind("the driver is killed during confirmation", driver_killed_confirming, confirm=1),
     "head_lost": Kind("the whole cluster is lost; a new one takes over", head_lost, ("cluster",)),

@@ -28,10 +28,7 @@ class Asked:
     replicates: int = 1
     confirm: int = 0
     strategies: tuple[str, ...] = ("sus", "io")
-
-    @property
-    def trials(self) -> set[str]:
-        return {f"{ordinal:04d}" for ordinal in range(self.samples)}
+    scheduler: str = "asha"
 
     @property
     def fresh_seeds(self) -> set[int]:
@@ -45,7 +42,7 @@ class Asked:
             *("search", MODULE, "--name", self.name, "--samples", str(self.samples), "--seed", str(self.seed)),
             *("--max-epochs", str(self.epochs), "--lr", "1e-3:1e-1", "--strategies", ",".join(self.strategies)),
             *("--set", f"problem_pace={self.pace}", "--no-report"),
-            *("--replicates", str(self.replicates), "--confirm", str(self.confirm)),
+            *("--replicates", str(self.replicates), "--confirm", str(self.confirm), "--scheduler", self.scheduler),
             *(("--concurrency", str(self.concurrency)) if self.concurrency else ()),
         ]
 
@@ -126,10 +123,23 @@ class Search:
         assert happened, f"nothing happened for {seconds} s: {self.driver.log}\n{self.driver.said()}"
         assert condition(), f"the driver ended before it happened: {self.driver.log}\n{self.driver.said()}"
 
+    @property
+    def trials(self) -> set[str]:
+        """Those that there have to be: as many as asked for, or where trials pause, as many as were begun."""
+        begun = {each["arguments"]["trial"] for each in self._records("trial") if each["call"] == "open"}
+        count = len(begun) if self.asked.scheduler == "thaw" else self.asked.samples
+        return {f"{ordinal:04d}" for ordinal in range(count)}
+
     def reported(self, kind: str = "trial") -> list[Reported]:
         """Everything that was ever reported, as kept for MLflow."""
         told = [record["arguments"] for record in self._records(kind) if record["call"] == "log"]
         return [Reported(each["trial"], each["epoch"], each["at"] / 1000, each["values"]) for each in told]
+
+    def thaws(self) -> int:
+        """How often it was decided that a trial goes on, which had paused or was about to."""
+        return sum(
+            record["call"] == "decide" and "trial" in record["arguments"]["step"] for record in self._records("trial")
+        )
 
     def results(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """Ray's own result files: trial and result, those of confirmation included."""

@@ -1,4 +1,4 @@
-"""One fault of each kind, in real processes: two searches that go through everything, and one that is left in peace."""
+"""One fault of each kind, in real processes: searches that go through everything, and others that are left in peace."""
 
 import itertools
 import subprocess
@@ -57,6 +57,14 @@ class Alone:
     disk_was_full: bool
 
 
+@dataclass
+class Thawed:
+    """A search whose trials pause, one at a time on a Ray of its own, and the same one undisturbed."""
+
+    search: Search
+    undisturbed: Search
+
+
 @pytest.fixture(scope="module")
 def world(tmp_path_factory) -> Iterator[World]:
     with World(tmp_path_factory.mktemp("world")) as world:
@@ -64,12 +72,12 @@ def world(tmp_path_factory) -> Iterator[World]:
 
 
 @pytest.fixture(scope="module")
-def stories(world) -> Iterator[tuple[Future[Clustered], Future[Alone]]]:
+def stories(world) -> Iterator[tuple[Future[Clustered], Future[Alone], Future[Thawed]]]:
     measured = Event()
     with ThreadPoolExecutor() as threads:
         clustered = threads.submit(on_a_cluster, world, measured)
         clustered.add_done_callback(lambda _: measured.set())
-        yield clustered, threads.submit(alone, world, measured)
+        yield clustered, threads.submit(alone, world, measured), threads.submit(thawed, world, measured)
 
 
 def on_a_cluster(world: World, measured: Event) -> Clustered:
@@ -137,6 +145,25 @@ def alone(world: World, measured: Event) -> Alone:
     return Alone(search, peace, (down, up), full)
 
 
+def thawed(world: World, measured: Event) -> Thawed:
+    """Where trials pause: the driver is killed while one is saved, and while one is thawed; then checkpoints go."""
+    server = world.server("thawed")
+    server.start()
+    asked = Asked(name="thawed", samples=6, pace=0.4, concurrency=1, seed=3, scheduler="thaw")
+    peace = Search(world, replace(asked, name="unpaused", pace=0.0), server, world.storage).start()
+    peace.bring_to_end(attempts=0)
+    measured.wait()
+    search = Search(world, asked, server, world.storage).start()
+    kinds.driver_killed_while_saving(search, Soon())
+    search.resume()
+    kinds.driver_killed_thawing(search, Soon())
+    search.resume()
+    kinds.checkpoints_damaged(search, Soon())
+    search.resume()
+    search.bring_to_end()
+    return Thawed(search, peace)
+
+
 def epoch_of(search: Search, trial: str) -> int:
     return max((each.epoch for each in search.reported() if each.trial == trial), default=0)
 
@@ -167,6 +194,14 @@ def test_training_does_not_wait_for_a_lost_tracking_server(stories):
 
 def test_a_search_killed_and_resumed_equals_one_that_never_was(stories):
     seen = stories[1].result()
+    assert complaints(seen.undisturbed) == []
+    assert complaints(seen.search) == []
+    assert story(seen.search) == story(seen.undisturbed)
+
+
+def test_with_trials_that_pause_a_killed_search_equals_one_that_never_was(stories):
+    seen = stories[2].result()
+    assert seen.search.thaws() > 2
     assert complaints(seen.undisturbed) == []
     assert complaints(seen.search) == []
     assert story(seen.search) == story(seen.undisturbed)

@@ -117,13 +117,16 @@ class Tormentor:
     def _search(self, name: str, kind: Kind, place: str, chance: Random) -> Search:
         if place == "cluster":
             self._whole_cluster()
+        scheduler = kind.scheduler or chance.choice(["asha", "thaw"])
         asked = Asked(
             name=name,
             seed=chance.randrange(10**6),
             pace=0.8 if place == "cluster" else 0.3,
             concurrency=chance.choice([None, None, 1]),
             confirm=kind.confirm,
-            samples=4 if kind.confirm else 6,
+            samples=(4 if kind.confirm else 6)
+            * (2 if scheduler == "thaw" else 1),  # they train a third of their length
+            scheduler=scheduler,
         )
         storage = self.world.small_disk(name) if kind.small_disk else self.world.storage
         return Search(self.world, asked, self.server, storage, clustered=place == "cluster")

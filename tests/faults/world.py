@@ -130,16 +130,19 @@ class World:
         """Those that run, the head first."""
         return [] if self._nodes is None else [node for node in self._nodes.nodes if node.process.poll() is None]
 
-    def start_cluster(self, *, nodes: int = 3) -> None:
+    def start_cluster(self, *, nodes: int = 3, cpus: int = 2) -> None:
         """A new cluster of ``nodes``, each with an address of its own; no trial runs on a head that has others."""
         self._nodes = Nodes()
         for number in range(nodes):  # one after the other: two at once would take the same name for their sockets
-            self.add_node(cpus=2 if number or nodes == 1 else 0)
+            self.add_node(cpus=cpus if number or nodes == 1 else 0)
 
-    def add_node(self, cpus: int = 2) -> Node:
-        """One more node."""
+    def add_node(self, cpus: int = 2, hidden: Path | None = None) -> Node:
+        """One more node; it sees the folder ``hidden`` as an empty one, where this process may mount."""
         assert self._nodes is not None
-        return self._nodes.start(cpus=cpus, environment={"PYTHONPATH": str(_ROOT)})
+        under: tuple[str, ...] = ()
+        if hidden is not None and subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode == 0:
+            under = ("unshare", "-m", "sh", "-c", f"mount -t tmpfs none '{hidden}' && exec \"$@\"", "sh")
+        return self._nodes.start(cpus=cpus, under=under, environment={"PYTHONPATH": str(_ROOT)})
 
     def lose_cluster(self) -> None:
         """Kill all nodes at once."""

@@ -75,3 +75,15 @@ def test_gpus_are_those_that_torch_sees():
     assert (one.state, one.what) == ("ok", "GPU A100: 30.0 GiB of 40.0 GiB free")
     (two,) = verdicts.gpus("node", healthy_facts(gpus=seen), 2)
     assert two.state == "failure"
+
+
+@pytest.mark.parametrize("imported", [True, False])
+def test_modules_that_a_worker_lacks_are_named(tmp_path, monkeypatch, imported):
+    """What the driver of this machine has imported is looked for, not imported again: that takes seconds."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    (tmp_path / "of_a_user.py").write_text("raise RuntimeError('it was run')\n")
+    asked = ("of_a_user", "of_nobody", "no_package.part")
+    found = probe.import_problems(str(tmp_path), asked, imported)
+    assert [wrong.partition("'")[2].partition("'")[0] for wrong in found] == list(asked[imported:])
+    assert ("it was run" in found[0]) is not imported
+    assert all("does not import: ModuleNotFoundError: No module named " in wrong for wrong in found[-2:])

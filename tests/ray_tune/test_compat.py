@@ -11,6 +11,7 @@ from ray._private import utils as ray_utils
 from ray._private.worker import Worker
 from ray._raylet import AuthenticationTokenLoader, Config
 from ray.air.execution._internal.actor_manager import RayActorManager
+from ray.exceptions import RayActorError
 from ray.train._internal.checkpoint_manager import _CheckpointManager
 from ray.tune import Trainable
 from ray.tune.execution.tune_controller import TuneController
@@ -35,18 +36,27 @@ ATTRIBUTES = [
     (TuneController, "get_live_trials", "the trials that have not ended"),
     (TuneController, "save_to_dir", "writing the experiment's state"),
     (TuneController, "experiment_state_path", "where the experiment's state is staged"),
+    (TuneController, "_trial_task_failure", "judging failures of trials"),
     (TuneController, "_schedule_trial_stop", "ending a trial that never ran"),
+    (TuneController, "_mark_trial_to_checkpoint", "ending a paused trial, so that a snapshot knows"),
+    (TuneController, "stop_trial", "ending a paused trial"),
+    (TuneController, "search_alg", "telling the searcher how a paused trial ended"),
+    (Trial, "latest_checkpoint_result", "how far a paused trial was saved"),
+    (Trial, "has_reported_at_least_once", "whether a trial has ever run"),
     (SearchGenerator, "set_finished", "asking for no other trial"),
     (Trial, "init_local_path", "the folder of a trial that never ran"),
     (Trial, "handle_error", "judging failures"),
     (Trial, "pickled_error_file", "the error of a trial"),
     (RayActorManager, "_actor_task_failed", "judging failures of actors"),
+    (RayActorManager, "num_pending_actors", "whether a trial waits for room"),
     (_TrainingRunMetadata, "invalidate_cache", "forgetting what no resume needs"),
 ]
 
 SET_IN_CONSTRUCTORS = [
     (TuneController, "_session_str", "the names of state files"),
     (TuneController, "_search_alg", "asking for no other trial"),
+    (TuneController, "_resetting_trials", "a worker that is lost while it is made ready for a trial"),
+    (TuneController, "_actor_manager", "whether a trial waits for room"),
     (TuneController, "_trials_to_cache", "the trials that changed"),
     (ASHAScheduler, "_trial_info", "who is in a bracket"),
     (ASHAScheduler, "_brackets", "rungs"),
@@ -124,6 +134,54 @@ def test_a_trial_is_known_until_it_is_forgotten_and_its_highest_rung_is_told():
     assert compat.reached_rung(made, one) == 3
     compat.forget_trial(made, one)
     assert not compat.knows_trial(made, one)
+
+
+def test_a_trial_that_the_scheduler_pauses_as_it_is_added_is_not_started():
+    source = inspect.getsource(TuneController.add_trial)
+    told, sorted_in = source.index("on_trial_add"), source.index("status_str_map[trial.status]")
+    assert told < sorted_in, "Ray sorts a trial in before the scheduler hears of it: a resume would start paused ones"
+
+
+def test_a_worker_that_is_lost_while_it_is_made_ready_costs_no_trial():
+    """Ray tells of the lost worker first, which queues the trial again, and then of the task that failed with it."""
+    failed = []
+    one = trial("a")
+    controller = SimpleNamespace(
+        _resetting_trials=SimpleNamespace(discard=failed.append),
+        _fail_fast=False,
+        RAISE="RAISE",
+        _print_trial_errors=False,
+        _process_trial_failure=lambda trial, exception: failed.append((trial.status, exception)),
+    )
+    lost, own = RayActorError(), ValueError("the user's")
+    one.status = "PENDING"
+    with compat.judging_failures(lambda _, error: error, lambda *_: None, lambda error: error):
+        TuneController._trial_task_failure(controller, one, lost)
+        assert failed == [one]
+        TuneController._trial_task_failure(controller, one, own)
+        one.status = "RUNNING"
+        TuneController._trial_task_failure(controller, one, lost)
+    assert failed[1:] == [("PENDING", own), ("RUNNING", lost)]
+
+
+def test_what_says_how_far_a_trial_was_saved():
+    made = SimpleNamespace(latest_checkpoint_result=None)
+    assert compat.saved_at(made, "epoch") == 0
+    made.latest_checkpoint_result = SimpleNamespace(metrics={"epoch": 4})
+    assert compat.saved_at(made, "epoch") == 4
+
+
+def test_a_paused_trial_ends_with_its_last_result_for_everybody():
+    told = []
+    one = SimpleNamespace(trial_id="a", last_result={"best": 0.1})
+    controller = SimpleNamespace(
+        search_alg=SimpleNamespace(on_trial_complete=lambda name, result: told.append((name, result))),
+        stop_trial=lambda trial: told.append((trial.trial_id, dict(trial.last_result))),
+        _mark_trial_to_checkpoint=lambda trial: told.append(trial.trial_id),
+    )
+    compat.end_paused(controller, one, {"outcome": "stopped_early"})
+    ended = ("a", {"best": 0.1, "outcome": "stopped_early"})
+    assert told == [ended, ended, "a"]
 
 
 def test_the_names_of_state_files_are_rays():

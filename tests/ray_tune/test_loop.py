@@ -9,6 +9,7 @@ from hypothesis.strategies import floats, integers, lists
 
 from trainables.keys import OUTCOME, REASON, TRIAL
 from tune_mtl import Objective
+from tune_mtl.ray_tune import compat
 from tune_mtl.ray_tune.halving import FairHalving
 from tune_mtl.ray_tune.loop import TIME_IS_UP, Decisions, LoopState, TrialLoop
 from tune_mtl.ray_tune.verdict import GO_ON
@@ -46,6 +47,22 @@ def test_strategies_do_not_compete_with_each_other():
 @pytest.mark.parametrize("judge", [FairHalving.nobody(Objective("val/loss")), make(strategies=None).judge])
 def test_nobody_is_stopped_without_rungs(judge):
     assert not any(play(TrialLoop(judge), "sus", [0.1, 0.1, 0.1, 9.0]))
+
+
+def test_rungs_compare_the_value_that_was_asked_for():
+    best_first = [{"val/loss": 0.9, "best": 0.1}, {"val/loss": 0.2, "best": 0.2}, {"val/loss": 0.1, "best": 0.3}]
+
+    def stopped(judged):
+        loop = TrialLoop(FairHalving(("sus",), Objective("val/loss"), judged=judged, length=9, grace=1, balanced=True))
+        found = []
+        for index, values in enumerate(best_first):
+            trial = SimpleNamespace(trial_id=str(index), config={"strategy": "sus", TRIAL: str(index)})
+            loop.on_trial_add(None, trial)
+            found.append(loop.on_trial_result(None, trial, {"epoch": 1, **values}) == TrialLoop.STOP)
+        return found
+
+    assert stopped(None) == stopped("val/loss") == [False, False, False]
+    assert stopped("best") == [False, True, True]
 
 
 def test_rungs_come_back():
@@ -132,3 +149,19 @@ def test_first_come_first_served_and_who_comes_back_is_last():
     assert loop.choose_trial_to_run(controller) is trials[1]
     trials[1].status = trials[2].status = "TERMINATED"
     assert loop.choose_trial_to_run(controller) is trials[0]
+
+
+def test_when_the_time_is_up_what_waits_ends_with_what_it_has_reached(monkeypatch):
+    told = []
+    monkeypatch.setattr(compat, "end_paused", lambda _, trial, said: told.append((trial.trial_id, said)))
+    monkeypatch.setattr(compat, "end_unstarted", lambda _, trial: told.append((trial.trial_id, None)))
+    monkeypatch.setattr(compat, "ask_for_no_more", lambda _: None)
+    trials = [
+        SimpleNamespace(trial_id=name, status=status, has_reported_at_least_once=reported)
+        for name, status, reported in (("a", "PENDING", True), ("b", "PAUSED", True), ("c", "PENDING", False))
+    ]
+    loop = make(time_budget=1.0)
+    loop.time.spent_before = 2.0
+    assert loop.choose_trial_to_run(SimpleNamespace(get_live_trials=lambda: trials)) is None
+    ended = {OUTCOME: "stopped_early", REASON: TIME_IS_UP}
+    assert told == [("a", ended), ("b", ended), ("c", None)]

@@ -9,6 +9,7 @@ from hypothesis.strategies import integers
 from optuna.trial import TrialState
 
 from search_spaces import Choice, LogRange, Space
+from trainables.keys import judged
 from tune_mtl import Objective
 from tune_mtl.ray_tune.searcher import ANY, FairSearcher, common_draw
 from tune_mtl.ray_tune.turns import grid_turns, guided_turns
@@ -287,3 +288,23 @@ def test_on_a_grid_every_seed_is_a_replicate():
     configs = asked(make(None, 3, algorithm="grid", seed=4))
     assert {(config["replicate"], config["seed"]) for config in configs} == {(0, 4), (1, 5), (2, 6)}
     assert Counter(config["replicate"] for config in configs) == dict.fromkeys(range(3), 13 + 26 + 26)
+
+
+@pytest.mark.parametrize(("judge", "expected"), [("last", 0.5), ("best", 0.3), ("smoothed", 0.4)])
+def test_a_trial_is_judged_by_the_value_that_was_asked_for(judge, expected):
+    searcher = make(judged=judged(judge, "val/loss"))
+    searcher.suggest("a")
+    result = {"epoch": 2, "val/loss": 0.5, "best": 0.3, "smoothed": 0.4}
+    searcher.on_trial_result("a", result)
+    (trial,) = searcher.study(("sus", 0)).trials
+    assert trial.intermediate_values == {2: expected}
+    searcher.on_trial_complete("a", {**result, "outcome": "completed", "done": True})
+    assert searcher.study(("sus", 0)).trials[0].value == expected
+
+
+def test_a_searcher_of_an_earlier_version_judges_as_it_did():
+    searcher = make()
+    del searcher.__dict__["_judged"]
+    searcher.suggest("a")
+    searcher.on_trial_complete("a", {**ended("completed", 0.5), "best": 0.3})
+    assert searcher.study(("sus", 0)).trials[0].value == 0.3

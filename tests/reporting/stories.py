@@ -83,6 +83,14 @@ class Story:
         trial_id = names.rerun_id(role, strategy, seed)
         self._tell("confirm", trial_id, strategy, value, outcome, seed=seed, test=True, **told)
 
+    def cross(self, strategy: str, draw: int, seed: int, value: float, *, groups: int = 2, **told: Any) -> None:
+        trial_id = names.factorial_id(strategy, groups, draw, seed)
+        told["config"] = {"groups_seed": draw, **told.get("config", {})}
+        self._tell(
+            names.FACTORIAL, trial_id, strategy, value, told.pop("outcome", "completed"), seed=seed, groups=groups,
+            test=True, **told,
+        )  # fmt: skip
+
     def _tell(
         self,
         kind: str,
@@ -102,6 +110,7 @@ class Story:
         updates: int = 40,
         replicate: int = 0,
         config: Mapping[str, Any] | None = None,
+        each: Mapping[str, float] | None = None,
     ) -> None:
         runs = self.runs[kind]
         whole = {"problem": "made", "strategy": strategy, "lr": lr, "seed": seed, "threads": 1, **(config or {})}
@@ -113,6 +122,7 @@ class Story:
         for epoch in range(1, EPOCHS + 1):
             now = {"train/loss": value, "val/loss": value * (1 + 1 / epoch), "updates": updates * epoch / EPOCHS}
             now["seconds"] = 2.0 * epoch
+            now |= dict(each or {})
             if path is not None:
                 now |= {"path/total": stretch * path * epoch / EPOCHS, "path/from_start": path**0.5 * epoch / EPOCHS}
             runs.log(trial_id, epoch, now)
@@ -170,7 +180,7 @@ class Imagined(Story):
 
     def search(self, state: str = "complete") -> SearchData:
         """What reading the search would give."""
-        trials, reruns = ([*self.runs[kind].found.values()] for kind in names.KINDS)
+        trials, reruns, crossed = ([*self.runs[kind].found.values()] for kind in names.KINDS)
         objective = Objective.parse(self.tags[names.OBJECTIVE])
         ranking, metric = new_ranking(self.tags), names.best_metric(objective.metric)
         for run in trials:
@@ -189,6 +199,7 @@ class Imagined(Story):
             name=self.name, problem="made", objective=objective, settings=self.settings, facts=self.facts,
             trials=sorted(trials, key=lambda run: run.trial_id), reruns=sorted(reruns, key=lambda run: run.trial_id),
             winners=winners, state=state, tags=self.tags, run_id="", client=cast("MlflowClient", None),
+            crossed=crossed,
         )  # fmt: skip
 
 
@@ -238,6 +249,44 @@ def repeated(reached: Mapping[str, float], replicates: int = 5, noise: float = 0
     drawn = np.random.default_rng(0).normal(0.0, noise, (len(reached), replicates))
     drawn -= drawn.mean(axis=1, keepdims=True)
     return {name: [value + float(x) for x in row] for (name, value), row in zip(reached.items(), drawn, strict=True)}
+
+
+def facts_of_tasks(tasks: Sequence[str], metric: str = "loss/{}", mode: str = "min") -> dict[str, Any]:
+    """Return what a search knows of tasks that have one metric each."""
+    return {"tasks": list(tasks), "metrics": {"loss": "min", **{metric.format(task): mode for task in tasks}}}
+
+
+def by_task(
+    reached: Mapping[str, Mapping[str, Sequence[float]]],
+    *,
+    into: Story | None = None,
+    metric: str = "loss/{}",
+    mode: str = "min",
+    confirmed: bool = True,
+) -> Story:
+    """Tell tunings of one trial each that reach, by strategy, task and replicate, what tests choose.
+
+    Args:
+        reached: The value of every task's metric.
+        into: The story to tell, with `facts_of_tasks`; default: one without a store.
+        metric: Its name, ``{}`` standing for the task.
+        mode: Which way it is better.
+        confirmed: Whether choices are trained again.
+    """
+    tasks = list(dict.fromkeys(task for found in reached.values() for task in found))
+    settings, ranked_by = {"strategies": list(reached)}, names.BY_TRIAL
+    facts = facts_of_tasks(tasks, metric, mode)
+    told = into or Imagined(settings=settings, ranked_by=ranked_by, trials_per_tuning=1, **facts)
+    for strategy, found in reached.items():
+        replicates = len(next(iter(found.values())))
+        for replicate in range(replicates):
+            extra = {metric.format(task): values[replicate] for task, values in found.items()}
+            overall = sum(extra.values()) / len(extra)
+            more = {"extra": {"loss": overall, **extra}, "without": list(measured(0.0)), "replicate": replicate}
+            told.trial(strategy, overall, seed=replicate, **more)
+            if confirmed:
+                told.rerun(strategy, fresh_seed(replicate), overall, **more)
+    return told
 
 
 def usual(name: str = "made", **settings: Any) -> Story:

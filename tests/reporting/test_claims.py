@@ -7,7 +7,10 @@ import pytest
 
 from tests.reporting.stories import Imagined, fresh_seed, usual
 from tune_mtl.cli import main
-from tune_mtl.reporting.claims import Findings, Part, check_claims, together
+from tune_mtl.experiment.planning.make import plan_search
+from tune_mtl.experiment.problem_facts import problem_facts
+from tune_mtl.reporting.claims import Claim, Findings, Part, check_claims, claims_table, together
+from tune_mtl.reporting.page import claims_html
 from tune_mtl.reporting.results import Results
 from tune_mtl.tracking import names
 
@@ -42,8 +45,8 @@ def judge(story, strategy, values, *, once=False, **told):
         story.rerun(strategy, fresh_seed(replicate), value, replicate=0 if once else replicate, **told)
 
 
-def holding(*, once=False):
-    story = grid(once=once)
+def holding(*, once=False, **facts):
+    story = grid(once=once, **facts)
     judge(story, "sus", [0.50, 0.52, 0.49], once=once, path=10.0)
     judge(story, "ius", [0.45, 0.46, 0.44], once=once, groups=2, updates=80)
     judge(story, "io", [0.30, 0.31, 0.29], once=once, groups=2, updates=80)
@@ -87,6 +90,31 @@ def test_an_advantage_of_which_too_little_is_left_to_tell_is_left_open():
     assert verdicts(story)[4] == "cannot tell"
 
 
+def test_a_lost_tuning_is_the_reason_that_is_given():
+    story = grid()
+    judge(story, "sus", [0.50, 0.52, 0.49], path=10.0)
+    judge(story, "ius", [0.45, 0.46, 0.44], groups=2, updates=80)
+    judge(story, "io", [0.30, 0.31], groups=2, updates=80)
+    story.rerun("io", fresh_seed(2), 0.3, replicate=2, groups=2, outcome="diverged")
+    judge(story, "sus", [0.40, 0.42, 0.39], role=names.EQUAL_UPDATES, updates=80)
+    best, survives = claims(story)[2], claims(story)[4]
+    for claim in (best, survives):
+        assert claim.verdict == "cannot tell"
+        assert "; 1 tuning of io diverged or failed, so it is not said to be better" in claim.numbers
+    assert "no significant advantage" not in survives.numbers
+
+
+def test_a_number_of_groups_that_cannot_be_tested_refutes_nothing():
+    story = grid(two=0.5, four=0.4)  # two groups are worse than one per task
+    for strategy in ("ius", "io"):  # three are better, but only one of their runs ended well
+        story.trial(strategy, 0.1, groups=3, seed=0, replicate=0)
+    judge(story, "sus", [0.50, 0.52, 0.49])
+    judge(story, "io", [0.40, 0.42, 0.39], groups=4)
+    claim = claims(story)[3]
+    assert claim.verdict == "cannot tell"
+    assert "than 3" in claim.numbers
+
+
 def test_what_cannot_be_told():
     story = Imagined()
     story.trial("sus", 0.5)
@@ -116,6 +144,33 @@ def test_differences_between_problems():
     assert verdicts(*tuned_once)[-1] == "cannot tell"
 
 
+def test_a_claim_about_two_kinds_says_what_each_search_is_and_lacks():
+    apart = spread_by("apart", 0.3)
+    assert claims(apart)[-1].numbers == (
+        "needs two searches: one on tasks of one kind, such as glyphs, one on tasks of several, as multidigits;"
+        " apart is on tasks of several kinds"
+    )
+    once = spread_by("alike", 0.49, once=True, homogeneous=True)
+    assert claims(apart, once)[-1].numbers.endswith(
+        "; alike is on tasks of one kind, but has not two tunings or more of two of sus, ius and io"
+    )
+    by_updates = spread_by("even", 0.49, homogeneous=True, budget={"counts": "updates", "length": 80})
+    found = claims(apart, by_updates)[-1]
+    assert found.verdict == "cannot tell"
+    assert found.numbers.endswith("; even is on tasks of one kind, but its trials have equal updates, not equal epochs")
+
+
+def test_moderate_grouping_is_a_claim_about_equal_epochs():
+    claim = claims(holding(budget={"counts": "updates", "length": 80}))[3]
+    assert claim.verdict == "cannot tell"
+    assert claim.numbers == "needs trials of equal epochs, as in the paper; here they have equal updates"
+
+
+@pytest.mark.parametrize(("name", "alike"), [("glyphs", True), ("multidigits", False)])
+def test_the_embedded_problems_are_of_either_kind(name, alike):
+    assert problem_facts(plan_search(name, samples=3))["homogeneous"] is alike
+
+
 def test_the_command_prints_verdicts_with_numbers(capsys, monkeypatch):
     usual().end()
     monkeypatch.setattr(sys, "argv", ["tune-mtl", "claims", "made"])
@@ -140,3 +195,15 @@ def test_one_of_many_parts_may_be_the_other_way_round_by_chance():
     assert together("claim", [Part("a", 0.999, 0.001), undecided]).verdict == "does not hold"
     assert together("claim", [Part("a", 0.01, 0.99), Part("b", 0.04, 0.96)]).verdict == "holds"
     assert together("claim", [Part("a", 0.01, 0.99), Part("b", math.nan, math.nan)]).verdict == "cannot tell"
+
+
+def test_many_comparisons_are_folded_away_and_what_is_needed_is_not():
+    few = "; ".join(f"a{index} x 2.00 (p = 0.01)" for index in range(8))
+    shown = claims_html(claims_table([Claim("c", "holds", few)]))
+    assert "<details>" not in shown
+    assert shown.count("<li>a") == 8
+    many = f"{few}; a8 x 2.00 (p < 1e-06); about 9 tunings, each with a seed of its own, would tell"
+    folded = claims_html(claims_table([Claim("c", "cannot tell", many)]))
+    above, _, inside = folded.partition("<details><summary>9 comparisons</summary>")
+    assert "about 9 tunings" in above
+    assert inside.count("<li>a") == 9

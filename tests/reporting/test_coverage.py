@@ -131,6 +131,20 @@ def test_a_best_at_the_edge_asks_for_a_wider_range(home):
     ]
 
 
+def test_a_best_at_the_end_of_an_own_range_asks_for_a_wider_one(home):
+    search = told({0.02: 0.29, 0.05: 0.2})
+    search.facts["dimensions"]["sus"]["batch_size"] = {"low": 8, "high": 64, "log": True}
+    search.winners["sus"].config["batch_size"] = 64
+    assert not [line for line in coverage.warnings(search) if "batch_size" in line]
+    search.settings["vary"] = {"batch_size": "8:64:log"}
+    [line] = [line for line in coverage.warnings(search) if "batch_size" in line]
+    assert line == (
+        "sus did best at batch_size 64, at the upper edge of what was searched (8 to 64): widen --search batch_size."
+    )
+    search.winners["sus"].config["batch_size"] = 20
+    assert not [line for line in coverage.warnings(search) if "batch_size" in line]
+
+
 def test_a_best_with_nothing_beyond_it_asks_for_more_trials(home):
     search = told({0.004: 0.29, 0.01: 0.21, 0.02: 0.2})
     assert coverage.warnings(search) == [

@@ -35,7 +35,8 @@ def test_the_usual_report(reported):
     assert "whether the strategies do, one tuning of each cannot tell." in said
     assert "Given as many updates, sus reaches 0.3013 ± 0.0105, which is not told apart from it" in said
     keys = [table.key for table in written.tables["made"]]
-    assert keys == ["quality", "losses", "equal-updates", "path-common", "path-best", "cost", "search"]
+    shown = ["quality", "losses", "equal-updates", "path-common", "path-best", "cost", "search"]
+    assert keys == [*shown, "trade-offs", "task-changes-table"]
     quality = written.tables["made"][0]
     assert quality.header == ["strategy", "loss ↓", "average rank ↓", "left/accuracy ↑", "sum/mae ↓"]
     assert [row[0].text for row in quality.rows] == ["io (2 groups)", "ius (2 groups)", "sus"]
@@ -63,7 +64,7 @@ def test_every_table_and_figure_is_a_file_and_an_artifact(reported):
         key = "claims" if table is None else table.key
         assert {f"{key}.md", f"{key}.tex", f"{key}.csv"} <= files
     figures = {"learning-rates", "coverage", "expected-best", "task-learning-rates", "learning-curves", "paths"}
-    figures.add("quality-and-cost")
+    figures |= {"quality-and-cost", "task-changes", "task-front"}
     assert {f"{name}.{kind}" for name in figures for kind in ("svg", "pdf", "png")} <= files
     rows = list(csv.DictReader((folder / "quality.csv").open()))
     assert float(rows[0]["loss"]) == pytest.approx(0.3)
@@ -191,6 +192,16 @@ def test_the_command_repeats_the_search_and_hides_places(home):
     expected = "tune-mtl search made --strategies sus,io --samples 4 --lr 1e-3:1e-1 --set model_width=3 --confirm 2"
     assert sorted(search_command(search).split()) == sorted(expected.split())
     assert "secret" not in write_report("made").page.read_text()
+
+
+def test_what_the_user_brought_is_named_on_the_page_and_in_the_command_that_repeats_the_search(home):
+    asked = {"strategies": ["sus"], "optimizer": "mine:Lamb", "schedule": "mine:warmup", "fixed": {"lamb_eps": 0.25}}
+    story = Story(settings=asked, parts={"optimizer": {"lamb": "mine:Lamb"}, "schedule": {"step": None}})
+    story.trial("sus", 0.5)
+    search = SearchData.read(story.end())
+    assert "--optimizer mine:Lamb --schedule mine:warmup" in search_command(search)
+    page = write_report("made").page.read_text()
+    assert "<dt>Optimizer</dt><dd>lamb (mine:Lamb), lamb_eps=0.25</dd><dt>Schedule</dt><dd>step</dd>" in page
 
 
 def test_the_command_has_flags_that_exist(home):

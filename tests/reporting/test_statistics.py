@@ -12,7 +12,6 @@ from scipy import stats
 from tune_mtl.reporting.statistics.significance import (
     Sample,
     average_ranks,
-    delta_m,
     difference,
     holm,
     larger,
@@ -155,16 +154,6 @@ def test_average_rank_is_over_metrics_that_all_have():
     second = standings({"a": Sample(1, 0, 2), "b": Sample(2, 0, 2), "c": Sample(3, 0, 2)}, "max")
     assert average_ranks([first, second]) == {"a": 2.0, "b": 2.0}
     assert average_ranks([]) == {}
-
-
-def test_delta_m_by_hand():
-    modes = {"left/accuracy": "max", "sum/mae": "min", "sum/rmse": "min"}
-    tasks = {"left": ["left/accuracy"], "sum": ["sum/mae", "sum/rmse"]}
-    reference = {"left/accuracy": 0.8, "sum/mae": 2.0, "sum/rmse": 4.0}
-    values = {"left/accuracy": 0.88, "sum/mae": 1.0, "sum/rmse": 5.0}
-    assert delta_m(values, reference, modes, tasks) == pytest.approx(100 * (0.1 + (0.5 - 0.25) / 2) / 2)
-    assert delta_m(reference, reference, modes, tasks) == pytest.approx(0.0)
-    assert delta_m(values, {**reference, "left/accuracy": 0.0}, modes, tasks) is None
 
 
 def test_larger_is_scipys_paired_test_on_logarithms():

@@ -15,7 +15,10 @@ from tune_mtl.reporting.answer import answer
 from tune_mtl.reporting.results import Results
 from tune_mtl.reporting.verdict import verdict, verdict_of
 
-KEYS = {"search", "design", "winner", "values", "comparisons", "share_of_seeds", "answer", "warnings"}
+KEYS = {
+    "search", "design", "winner", "values", "comparisons", "share_of_seeds", "trade_offs", "groups", "answer",
+    "warnings",
+}  # fmt: skip
 DESIGN = {
     "replicates", "unit", "alpha", "test", "correction", "looks", "trials_per_tuning", "seeds_per_choice", "confirmed",
     "metric", "mode", "split",

@@ -56,6 +56,20 @@ def test_so_they_are_at_other_budgets(design, table, shares):
     assert shares.of(null_matches(table)["one under two names"], design) <= BOUND
 
 
+THAW = Design(scheduler="thaw", trials=8, replicates=4)
+
+
+def test_so_they_are_where_trials_pause(table, shares):
+    few = replace(shares, searches=60)
+    bound = ALPHA + 2 * math.sqrt(ALPHA * (1 - ALPHA) / few.searches)
+    assert few.of(null_matches(table)["one under two names"], THAW) <= bound
+
+
+def test_sus_and_io_are_told_apart_with_half_the_replicates_where_trials_pause(shares):
+    few = replace(shares, searches=20)
+    assert few.of(Match({name: Contestant(name) for name in ("sus", "io")}), THAW) >= 0.6
+
+
 def test_a_search_with_one_tuning_of_each_never_tells_strategies_apart(shares):
     once = Design(replicates=1, trials=8, fresh=3)
     few = replace(shares, searches=50)

@@ -9,9 +9,10 @@ import search_spaces.celeba
 import search_spaces.nyuv2
 from search_spaces import Choice, IntRange, LogRange, Range, Space, find_space, space_names
 from search_spaces.default import group_counts
-from search_spaces.space import one_two_five, parse_numbers
+from search_spaces.dimension import one_two_five
+from search_spaces.texts import parse_numbers
 from tests.toys import toy_problem
-from tune_mtl import UserError, load_problem
+from tune_mtl import Problem, UserError, load_problem
 from tune_mtl.core.seeds import isolated
 from tune_mtl.strategies.registry import registry
 from tune_mtl.training.config import resolve
@@ -43,10 +44,12 @@ def test_every_problem_has_spaces_from_the_registry_and_its_tasks():
 def test_the_wide_space_searches_what_strategies_are_about():
     space = find_space(toy_problem(7), "wide").narrowed(strategies=tuple(registry))
     solvers = ("epsilon", "max_iters", "eps", "norm_eps", "max_norm", "optim_niter", "beta", "weight_decay", "layer")
+    rates = {"beta_power", "gamma_power", "momentum", "steps"}
+    wrapped = {"of", "cagrad_c", "fairgrad_alpha", "alignedmtl_scale_mode"}
     for name, info in registry.items():
         searched = {key.removeprefix(f"{name}_").partition(".")[0] for key in space.of(name)}
         left = info.options.model_fields.keys() - searched - set(solvers)
-        assert left <= {"n_warmup_steps", "update_size", "accumulate"}, name
+        assert left <= {"n_warmup_steps", "update_size", "accumulate", "at", "rescale", "rho"} | rates | wrapped, name
     assert space.of("jd_krum")["jd_krum_n_byzantine"] == IntRange(0, 2)
     assert space.of("jd_krum")["jd_krum_n_selected"] == IntRange(1, 7)
     assert space.of("jd_trimmedmean")["jd_trimmedmean_trim_number"] == IntRange(0, 3)
@@ -76,6 +79,17 @@ def test_the_papers_spaces_have_the_papers_options():
     assert {config["gradnorm_alpha"] for config in nyuv2.grid("gradnorm")} == {1.5}
     assert {config["mr_updates_end"] for config in nyuv2.grid("mr")} == {10_000}
     assert {config["groups"] for config in celeba.grid("io")} == {2, 4, 8, 20, 40}
+
+
+def test_glyphs_has_the_papers_groups_on_its_grid_and_few_by_default():
+    problem = load_problem("glyphs")
+    paper, wide = (find_space(problem, name) for name in ("paper", "wide"))
+    for strategy in ("ius", "io"):
+        assert {config["groups"] for config in paper.grid(strategy)} == {2, 4, 8, 20, 40}
+        assert wide.of(strategy)["groups"] == Choice((2, 4, 8))
+    assert paper.seeds == (0, 1, 2)
+    assert paper.strategies == find_space(Problem("celeba", problem.tasks), "paper").strategies
+    assert {config["gradnorm_alpha"] for config in paper.grid("gradnorm")} == {0.2}
 
 
 def test_the_size_of_a_grid_is_known_without_it():

@@ -58,3 +58,14 @@ def oracle_groups_and_memories(strategy: str, tasks, groups, kind: str, lr: floa
     if strategy == "ius":
         return groups, [Moments(kind, lr)] * len(groups)
     return groups, [Moments(kind, lr) for _ in groups]
+
+
+def labelled_losses(model, tasks, batch, z) -> dict[str, torch.Tensor]:
+    """Each task's weighted loss on its labelled rows, from the trunk's output ``z``."""
+    found = {}
+    for task in tasks:
+        rows = torch.ones(len(z), dtype=torch.bool) if batch.present is None else batch.present[task.name]
+        if rows.any():
+            prediction = model.heads[task.name](z)[rows]
+            found[task.name] = task.weight * task.loss(prediction, batch.targets[task.name][rows])
+    return found

@@ -14,8 +14,8 @@ from tests.strategies.baseline_oracles import GradNormOracle, losses_and_gradien
 from tests.strategies.oracles import Moments
 from tests.toys import equal, make_batch, make_conv_model, make_model, make_tasks, run_options, weights
 from tune_mtl import MultiTaskModel, Task, UserError, make_strategy
+from tune_mtl.strategies import gramian
 from tune_mtl.strategies.jacobian import descent
-from tune_mtl.strategies.methods import mgda_ub
 from tune_mtl.strategies.methods.mgda_ub import min_norm_weights
 from tune_mtl.strategies.methods.selective import clusters
 
@@ -101,8 +101,12 @@ def test_the_gramian_of_parts_is_that_of_whole_rows(count, sizes, at_once):
     parts = [[torch.randn(size, 2, generator=generator).T for size in sizes] for _ in range(count)]
     rows = torch.stack([torch.cat([part.reshape(-1) for part in row]) for row in parts]).double()
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(mgda_ub, "_IN_CACHE", at_once)
-        torch.testing.assert_close(mgda_ub.gramian(parts), rows @ rows.T, rtol=1e-12, atol=1e-9)
+        patched.setattr(gramian, "_IN_CACHE", at_once)
+        by_columns = list(zip(*parts, strict=True))
+        for found in (by_columns, [torch.stack(part) for part in by_columns]):
+            torch.testing.assert_close(gramian.gramian(found), rows @ rows.T, rtol=1e-12, atol=1e-9)
+            narrow = gramian.gramian(found, torch.float32)
+            torch.testing.assert_close(narrow, rows @ rows.T, rtol=1e-5, atol=1e-3)
 
 
 @pytest.mark.parametrize("gramian", [np.zeros((3, 3)), np.full((3, 3), np.nan), np.ones((3, 3))])

@@ -9,17 +9,21 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.optim import Adam
+from torchjd.aggregation import ExcessMTL
 
 from tests.toys import task_names
 from tune_mtl.strategies.jacobian.compat import (
-    aggregate,
+    excess_weights,
+    known_weights,
     make_aggregator,
     make_scalarizer,
     memory,
     remember,
     remembers,
+    weighting,
 )
 from tune_mtl.strategies.jacobian.family import AGGREGATORS, SCALARIZERS
+from tune_mtl.strategies.jacobian.matrix import HeldJacobian
 from tune_mtl.strategies.jacobian.scalarized import _SHAPED
 
 ROWS = 4
@@ -40,14 +44,17 @@ def scalarizer(strategy) -> nn.Module:
 
 
 def aggregated(module: nn.Module, step: int) -> Tensor:
-    weight = nn.Parameter(torch.zeros(6))
+    """What strategies do with an aggregator that remembers; the others are asked as TorchJD has it."""
     torch.manual_seed(step)
+    rows, weigh = torch.randn(ROWS, 6), weighting(module)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        aggregate(module, [weight], [torch.randn(ROWS, 6)])
-    assert weight.grad is not None
-    assert not hasattr(weight, "jac")
-    return weight.grad
+        if weigh is not None:
+            return weigh(rows @ rows.T) @ rows
+        if isinstance(module, ExcessMTL):
+            jacobian = HeldJacobian([nn.Parameter(torch.zeros(2, 3))], [rows.view(ROWS, 2, 3)])
+            return excess_weights(module, jacobian) @ rows
+        return module(rows)
 
 
 def scalarized(module: nn.Module, step: int) -> Tensor:
@@ -70,7 +77,7 @@ def test_what_it_remembers_comes_back(make, use, strategy):
     whole, other = make(strategy), make(strategy)
     for step in range(3):
         use(whole, step)
-    remember(other, copy.deepcopy(memory(whole)))
+    remember(other, copy.deepcopy(memory(whole)), torch.device("cpu"))
     for step in range(3, 6):
         assert torch.equal(use(other, step), use(whole, step)), f"{TORCHJD}: {strategy.kind} remembers more than before"
 
@@ -99,6 +106,16 @@ def test_those_that_remember_say_so():
         for step in range(2):
             aggregated(module, step)
         assert repr(memory(module)) == before or remembers(module), f"{TORCHJD}: {strategy.kind} is not Stateful"
+
+
+@pytest.mark.parametrize("kind", ["Constant", "Mean", "Random", "Sum"])
+def test_those_with_known_weights_look_at_no_gradient(kind):
+    module = aggregator(next(strategy for strategy in AGGREGATORS if strategy.kind == kind))
+    rows = torch.randn(ROWS, 6, dtype=torch.float64 if kind != "Constant" else torch.float32)
+    torch.manual_seed(3)
+    expected = module(rows)
+    torch.manual_seed(3)
+    torch.testing.assert_close(known_weights(module, ROWS, rows.dtype) @ rows, expected)
 
 
 def test_nash_mtl_states_its_problem_again():

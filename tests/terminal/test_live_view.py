@@ -39,7 +39,10 @@ def drawn(made: LiveView) -> str:
 
 def trial(name, strategy, **last):
     return SimpleNamespace(
-        trial_id=name, config={TRIAL: name, "strategy": strategy, "lr": 0.01}, last_result={"epoch": 1, **last}
+        error_file=None,
+        trial_id=name,
+        config={TRIAL: name, "strategy": strategy, "lr": 0.01},
+        last_result={"epoch": 1, **last},
     )
 
 
@@ -89,3 +92,18 @@ def test_an_end_that_nobody_explains_counts_as_stopped_early(on_terminal, last):
     events.on_trial_start(0, [], ended)
     events.on_trial_complete(0, [], ended)
     assert dict(events.progress.outcomes) == {"stopped_early": 1}
+
+
+def test_paused_trials_are_counted_and_told_of_where_nobody_knows_how_many_trials_there_will_be(monkeypatch):
+    made, events, console = view(monkeypatch, terminal=False)
+    events.progress.total, events.progress.evaluations = None, 20
+    one = trial("0000", "sus", best=0.125)
+    events.on_trial_start(0, [], one)
+    for _ in range(2):
+        events.on_trial_result(0, [], one, {"best": 0.125, OUTCOME: "paused"})
+    assert "0 trials ended (0 running, 1 paused), 2 epochs" in drawn(made)
+    first, second = console.file.getvalue().splitlines()
+    assert first.startswith("5% of the budget: 0 trials ended (0 running, 1 paused), 1 epochs; best sus 0.125")
+    assert second.startswith("10% of the budget")
+    events.on_trial_start(0, [], one)
+    assert "(1 running)" in drawn(made)

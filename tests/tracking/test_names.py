@@ -12,8 +12,9 @@ def test_the_tags_of_runs_have_the_names_that_recorded_searches_have():
     assert written == {
         f"tune_mtl.{name}"
         for name in (
-            "best_run", "common_lr", "config", "confirmation", "kind", "objective", "outcome", "problem", "ranked_by",
-            "reason", "replicate", "role", "search", "settings", "trial_id", "winner", "winners",
+            "best_run", "common_lr", "config", "confirmation", "continues", "factorial", "kind", "objective", "outcome",
+            "problem", "ranked_by", "reason", "replicate", "role", "search", "settings", "trial_id", "winner",
+            "winners",
         )
     }  # fmt: skip
     assert names.experiment_name("multidigits") == "tune-mtl/multidigits"

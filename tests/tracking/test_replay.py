@@ -36,6 +36,12 @@ def test_another_config_is_another_trial(tmp_path):
     assert [replay.stopped("a", epoch) for epoch in (1, 4)] == [False, None]
 
 
+def test_decisions_are_read_by_their_numbers(tmp_path):
+    steps = [{"tuning": ["sus", 0], "until": 1, "values": None}, {"trial": "0000", "until": 2.0}]
+    replay = told(tmp_path, *(("decide", {"number": number, "step": step}) for number, step in enumerate(steps)))
+    assert replay.decisions == dict(enumerate(steps))
+
+
 @given(epochs=lists(tuples(integers(1, 5), booleans()), max_size=6))
 def test_reporting_again_changes_nothing(epochs):
     replay = Replay()

@@ -81,3 +81,23 @@ def test_a_trial_says_how_it_ended_and_shows_its_objective_first(uri):  # noqa: 
         history = client(uri).get_metric_history(run.info.run_id, names.BEST_SO_FAR)
         assert [(point.step, point.value) for point in history] == [(1, 2.0), (2, 2.0)]
     assert states == {"completed": "FINISHED", "stopped_early": "FINISHED", "diverged": "FAILED", "failed": "FAILED"}
+
+
+PAUSES = [
+    *EVENTS[:2],
+    ("log", {"trial": "0", "epoch": 1, "values": {"val/loss": 3.0}, "paused": True}),
+    ("log", {"trial": "1", "epoch": 1, "values": {"val/loss": 4.0}, "paused": True}),
+    ("log", {"trial": "0", "epoch": 2, "values": {"val/loss": 3.5}}),
+    ("log", {"trial": "0", "epoch": 3, "values": {"val/loss": 3.5}, "paused": True}),
+    ("end", {"trial": "0"}),
+]
+
+
+def test_paused_trials_are_counted_and_a_pause_is_told_once():
+    whole = points(Story(Objective("val/loss")), PAUSES)
+    assert [point["values"].get("search/trials_paused") for point in whole] == [1, 2, 2, 1]
+    assert [point["values"].get("search/epochs_spent") for point in whole] == [1, 2, 4, 4]
+    for cut in range(len(PAUSES) + 1):
+        resumed = Story(Objective("val/loss")).read({"call": call, "arguments": told} for call, told in PAUSES[:cut])
+        assert points(resumed, PAUSES[:cut]) == []
+        assert points(Story(Objective("val/loss")), PAUSES[:cut]) + points(resumed, PAUSES[cut:]) == whole

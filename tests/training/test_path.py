@@ -12,6 +12,7 @@ from tests.toys import make_batch, make_conv_model, make_model, make_tasks, run_
 from tune_mtl import MultiTaskModel, PathLength, Task, UserError, make_strategy
 from tune_mtl.models.celeba_net import celeba_net
 from tune_mtl.strategies.registry import registry
+from tune_mtl.training import last_weights
 
 sharing = sorted(name for name, info in registry.items() if info.shares_trunk)
 
@@ -133,3 +134,58 @@ def test_closing_stops_counting():
 def test_a_trunk_without_weights_has_no_path():
     with pytest.raises(UserError, match="no trainable weights"):
         PathLength(MultiTaskModel(nn.Identity(), {"a": nn.Linear(1, 1)}), [])
+
+
+def moved_otherwise(weight: nn.Parameter, how: str) -> None:
+    with torch.no_grad():
+        if how == "in place":
+            weight += 1.0
+        elif how == "loaded":
+            weight.copy_(torch.ones_like(weight))
+        else:
+            weight.data = weight.data + 1.0
+
+
+@pytest.mark.parametrize("how", ["in place", "loaded", "other memory"])
+def test_what_else_changes_weights_is_no_step(how):
+    model = make_model(2)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    path, naive = PathLength(model, [optimizer]), Naive(model.trunk.parameters(), [optimizer])
+    for step in range(4):
+        for weight in model.parameters():
+            weight.grad = torch.full_like(weight, 1.0 + step)
+        optimizer.step()
+        moved_otherwise(model.trunk[0].weight, how)
+        assert path.total == pytest.approx(naive.total, rel=1e-9)
+    assert path.from_start() == pytest.approx((naive.flat() - naive.start).norm().item(), rel=1e-9)
+    optimizer.step()
+    assert path.total == pytest.approx(naive.total, rel=1e-9)
+
+
+def with_gaps(model: nn.Module) -> nn.Module:
+    """Weights of which every second number in memory is another's."""
+    wide = torch.zeros(6, 8, 3, 3)
+    model[0].weight = nn.Parameter(wide[:, ::2])
+    return model
+
+
+@pytest.mark.parametrize("laid_out", [lambda model: model.to(memory_format=torch.channels_last), with_gaps])
+@pytest.mark.parametrize("at_once", [2048, 2**17])
+def test_memory_formats_and_the_size_of_pieces_change_nothing(laid_out, at_once, monkeypatch):
+    monkeypatch.setattr(last_weights, "_AT_ONCE", at_once)
+    trunk = laid_out(nn.Sequential(nn.Conv2d(4, 6, 3), nn.Conv2d(6, 70, 3), nn.Flatten(), nn.Linear(70, 9)))
+    model = MultiTaskModel(trunk, {"a": nn.Linear(9, 1)})
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    path = PathLength(model, [optimizer], by_layer=True)
+    naive = Naive(trunk.parameters(), [optimizer])
+    layers = {name: Naive(trunk.get_submodule(name).parameters(), [optimizer]) for name in "013"}
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(3):
+        for weight in model.parameters():
+            weight.grad = torch.randn(weight.shape, generator=generator).to(memory_format=torch.preserve_format)
+        optimizer.step()
+    assert path.total == pytest.approx(naive.total, rel=1e-6)
+    assert path.from_start() == pytest.approx((naive.flat() - naive.start).norm().item(), rel=1e-6)
+    assert path.by_layer() == pytest.approx(
+        {f"path/layer/{name}": layer.total for name, layer in layers.items()}, rel=1e-6
+    )

@@ -5,6 +5,7 @@ import torch
 
 from tests.toys import toy_problem
 from tune_mtl import UserError, train
+from tune_mtl.strategies.jacobian.descent import PASSES
 from tune_mtl.strategies.methods.mr import RoamingModel
 from tune_mtl.training.config import resolve
 
@@ -71,6 +72,15 @@ def test_what_cannot_be_is_one_line(config, message):
 def test_what_a_strategy_reads_decides_how_many_updates_it_takes(typed, updates):
     config = resolve(toy_problem(3, conv=True), {"strategy": "mr", "lr": 0.01, "mr_accumulate": typed})
     assert config.updates_per_batch(3) == updates
+
+
+@pytest.mark.parametrize(
+    ("strategy", "at", "backwards"),
+    [("jd_imtlg", "trunk", PASSES), ("jd_imtlg", "representation", "1"), ("mgda_ub", "trunk", "N + 1")],
+)
+def test_where_gradients_meet_decides_what_a_mini_batch_costs(strategy, at, backwards):
+    config = resolve(toy_problem(3), {"strategy": strategy, "lr": 0.01, f"{strategy}_at": at})
+    assert config.costs.backwards == backwards
 
 
 @pytest.mark.parametrize("option", ["adam_weight_decay", "clip_norm", "lr", "batch_size", "max_seconds", "groups"])

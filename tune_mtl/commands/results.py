@@ -14,6 +14,14 @@ def report(
     names: Annotated[list[str], typer.Argument(metavar="NAME...", help="The names of one or more searches.")],
     out: Annotated[Path | None, typer.Option(help="Folder. Default: reports/NAME in ./runs.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the verdict for programs; write nothing.")] = False,
+    reference: Annotated[
+        str | None,
+        typer.Option(help="The strategy against which each task's change is measured. Default: stl, else sus."),
+    ] = None,
+    front: Annotated[
+        str | None,
+        typer.Option(metavar="TASK,TASK[,TASK]", help="Tasks whose Pareto front is drawn pair by pair too."),
+    ] = None,
     tracking_uri: Annotated[str | None, typer.Option(help="The MLflow store.")] = None,
 ) -> None:
     """Write the report of a search: one page, with its tables and figures as files beside it."""
@@ -22,10 +30,11 @@ def report(
     from tune_mtl.terminal import searches as screen
 
     if as_json:
-        found = [verdict(name, tracking_uri=tracking_uri) for name in names]
+        found = [verdict(name, tracking_uri=tracking_uri, reference=reference) for name in names]
         typer.echo(json.dumps(found[0] if len(found) == 1 else found, indent=1))
         return
-    screen.show_report(write_report(*names, out=out, tracking_uri=tracking_uri))
+    tasks = None if front is None else [task.strip() for task in front.split(",")]
+    screen.show_report(write_report(*names, out=out, tracking_uri=tracking_uri, reference=reference, front=tasks))
 
 
 @short_lived

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from tune_mtl.commands.help_texts import DATA
+from tune_mtl.commands.values import number
 from tune_mtl.core.process.signals import exit_code, told_how_to_go_on
 
 
@@ -74,6 +75,12 @@ def extend(
 def confirm(
     name: Annotated[str, typer.Argument(help="Of a finished search.")],
     seeds: Annotated[int | None, typer.Option(help="Fresh seeds per tuning. Default: 1, or 3 for one tuning.")] = None,
+    controls: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TUNINGS|auto|all", help="In how many tunings controls are trained. Default: the search's."
+        ),
+    ] = None,
     address: Annotated[str | None, typer.Option(help="Of another Ray cluster than before.")] = None,
     storage: Annotated[str | None, typer.Option(help="Where its folder is now, if it was moved.")] = None,
     tracking_uri: Annotated[str | None, typer.Option(help="The MLflow store.")] = None,
@@ -83,11 +90,49 @@ def confirm(
     Interrupted? The same command goes on. What is there already is not run again.
     """
     from tune_mtl.experiment.confirm import confirm as run
+    from tune_mtl.experiment.confirm import way_on
     from tune_mtl.terminal import searches as screen
 
-    written = run(name, seeds=seeds, address=address, storage=storage, tracking_uri=tracking_uri)
+    asked: Any = None if controls is None else number(controls)
+    written = run(name, seeds=seeds, controls=asked, address=address, storage=storage, tracking_uri=tracking_uri)
     if written is None:
-        typer.echo(f"interrupted. To go on: tune-mtl confirm {name}{f' --seeds {seeds}' if seeds else ''}", err=True)
+        typer.echo(f"interrupted. To go on: {way_on(name, seeds, asked)}", err=True)
+        raise typer.Exit(exit_code())
+    screen.show_report(written)
+
+
+def factorial(
+    name: Annotated[str, typer.Argument(help="Of a finished search.")],
+    draws: Annotated[int, typer.Option(help="Different groupings; as many as there are, if fewer.")] = 4,
+    seeds: Annotated[int, typer.Option(help="Seeds, each with every draw.")] = 4,
+    strategies: Annotated[
+        str | None, typer.Option(metavar="A,B", help="Of these. Default: all with groups and a winner.")
+    ] = None,
+    groups: Annotated[
+        str | None, typer.Option(metavar="A,B", help="Group counts. Default: that of each strategy's best config.")
+    ] = None,
+    address: Annotated[str | None, typer.Option(help="Of another Ray cluster than before.")] = None,
+    storage: Annotated[str | None, typer.Option(help="Where its folder is now, if it was moved.")] = None,
+    tracking_uri: Annotated[str | None, typer.Option(help="The MLflow store.")] = None,
+) -> None:
+    """Cross draws of task groups with seeds: how much of the luck is whose? The report is written anew.
+
+    Trains the best config of each strategy with groups in full on every pair, as runs that never count in the ranking.
+    Interrupted? The same command goes on. A larger one keeps the runs that are there.
+
+    Example: tune-mtl factorial NAME --draws 6 --seeds 4
+    """
+    from search_spaces.texts import parse_numbers
+    from tune_mtl.experiment.factorial import factorial as run
+    from tune_mtl.experiment.factorial import way_on
+    from tune_mtl.terminal import searches as screen
+
+    whose = None if strategies is None else [part.strip() for part in strategies.split(",")]
+    counts = None if groups is None else [int(count) for count in parse_numbers(groups, log=False).points()]
+    asked: dict[str, Any] = {"draws": draws, "seeds": seeds, "strategies": whose, "groups": counts}
+    written = run(name, **asked, address=address, storage=storage, tracking_uri=tracking_uri)
+    if written is None:
+        typer.echo(f"interrupted. To go on: {way_on(name, **asked)}", err=True)
         raise typer.Exit(exit_code())
     screen.show_report(written)
 

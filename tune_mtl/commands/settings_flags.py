@@ -1,7 +1,7 @@
 """The flags of a command that come from ``Settings``: one for every option that can be asked for."""
 
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 
@@ -9,8 +9,9 @@ import typer
 import typer.core
 import typer.main
 
-from tune_mtl.commands.help_texts import STRATEGIES
+from tune_mtl.commands.help_texts import OPTIMIZERS, SCHEDULES, STRATEGIES
 from tune_mtl.commands.values import assignment, number
+from tune_mtl.core.errors import UserError
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
@@ -18,7 +19,14 @@ if TYPE_CHECKING:
 ARGUMENTS = frozenset({"problem"})
 """What is asked for by its place, not by a flag; the command itself says so."""
 
-_ALSO = {"strategies": f" Known: {STRATEGIES}.", "fixed": " May be given several times."}
+_SEVERAL = " May be given several times."
+_ALSO = {
+    "strategies": f" Known: {STRATEGIES}.",
+    "optimizer": f" Known: {OPTIMIZERS}.",
+    "schedule": f" Known: {SCHEDULES}.",
+    "fixed": _SEVERAL,
+    "vary": _SEVERAL,
+}
 """What the command line says besides, because it has no other place for it."""
 
 
@@ -28,12 +36,16 @@ class SettingsCommand(typer.core.TyperCommand):
     The flags are made when the command itself is asked for: every other one starts without ``Settings`` and pydantic.
     """
 
+    only: frozenset[str] | None = None
+    """The options that have a flag; None: all that can be asked for."""
+
     @cached_property
     def _flags(self) -> list[Any]:
         def flags(**_: Any) -> None:
             """Stand for the command, from whose signature Typer makes the flags."""
 
-        signature = inspect.Signature([_flag(name, info) for name, info in _asked()])
+        asked = [(name, info) for name, info in _asked() if self.only is None or name in self.only]
+        signature = inspect.Signature([_flag(name, info) for name, info in asked])
         flags.__signature__ = signature  # type: ignore[attr-defined]
         flags.__annotations__ = {name: flag.annotation for name, flag in signature.parameters.items()}
         made = typer.Typer(add_completion=False)
@@ -52,13 +64,38 @@ class SettingsCommand(typer.core.TyperCommand):
         return super().invoke(ctx)
 
 
+class SpaceCommand(SettingsCommand):
+    """A command with the flags that decide what a search tries."""
+
+    only = frozenset({"space", "strategies", "lr", "groups", "optimizer", "schedule", "vary", "fixed"})
+
+
 def given_options(flags: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options that flags ask for, as numbers, lists and pairs where their types say so.
 
     A text that is none of them stays: the record refuses it in a line.
     """
     given = {name: value for name, value in flags.items() if value not in (None, (), [])}
-    return {name: _read(info.annotation, given[name]) for name, info in _asked() if name in given}
+    if "vary" in given:
+        given["vary"] = _texts_by_key(given["vary"])
+    return {
+        name: given[name] if name == "vary" else _read(info.annotation, given[name])
+        for name, info in _asked()
+        if name in given
+    }
+
+
+def _texts_by_key(pairs: Sequence[str]) -> dict[str, str]:
+    """Return what ``--search KEY=VALUES`` says of each key, as it was typed."""
+    found: dict[str, str] = {}
+    for text in pairs:
+        key, equals, values = text.partition("=")
+        if not key or not equals:
+            raise UserError(f"--search {text!r} must be KEY=VALUES: --search batch_size=64,128.")
+        if key in found:
+            raise UserError(f"--search {key} is given twice: put all its values into one, --search {key}=A,B.")
+        found[key] = values
+    return found
 
 
 def _asked() -> Iterator[tuple[str, "FieldInfo"]]:

@@ -7,14 +7,13 @@ from typing import Annotated
 
 import typer
 
-from tune_mtl.commands.help_texts import DATA, STRATEGIES
+from tune_mtl.commands.help_texts import DATA, OPTIMIZERS, SCHEDULES, STRATEGIES
 from tune_mtl.commands.values import assignment, new_folder, number, read_config
 from tune_mtl.core.errors import UserError
 from tune_mtl.core.process.signals import exit_code, heeding_sigterm
-from tune_mtl.strategies.optimizers import optimizers
 from tune_mtl.strategies.registry import with_groups
 
-_NOT_CONFIG = {"problem", "config", "set_", "data", "out", "resume"}
+_NOT_CONFIG = {"problem", "config", "set_", "data", "out", "resume", "diagnose"}
 
 
 def train(
@@ -29,9 +28,9 @@ def train(
     ] = None,
     seed: Annotated[str | None, typer.Option(metavar="NUMBER", help="Of everything random. Default 0.")] = None,
     epochs: Annotated[str | None, typer.Option(metavar="NUMBER", help="Passes over the training set.")] = None,
-    optimizer: Annotated[str | None, typer.Option(help=f"One of {', '.join(optimizers)}. Default adam.")] = None,
+    optimizer: Annotated[str | None, typer.Option(help=f"One of {OPTIMIZERS}. Default adam.")] = None,
     schedule: Annotated[
-        str | None, typer.Option(help="Learning rate over mini-batches: constant, cosine, step.")
+        str | None, typer.Option(help=f"Learning rate over mini-batches: {SCHEDULES}. Default constant.")
     ] = None,
     batch_size: Annotated[str | None, typer.Option(metavar="NUMBER", help="Samples per mini-batch.")] = None,
     eval_batch_size: Annotated[str | None, typer.Option(metavar="NUMBER", help="Samples per evaluation batch.")] = None,
@@ -41,10 +40,21 @@ def train(
     ] = None,
     metric: Annotated[str | None, typer.Option(help="What decides the best epoch: name[:min|max].")] = None,
     device: Annotated[str | None, typer.Option(help="auto, cpu, cuda, cuda:1.")] = None,
-    precision: Annotated[str | None, typer.Option(help="fp32 or bf16.")] = None,
+    precision: Annotated[str | None, typer.Option(help="fp32, bf16 or fp16.")] = None,
     channels_last: Annotated[bool | None, typer.Option(help="Memory format of images.")] = None,
     compile: Annotated[bool | None, typer.Option(help="torch.compile the trunk.")] = None,  # noqa: A002
     deterministic: Annotated[bool | None, typer.Option(help="Exact repetition on CUDA too, slower.")] = None,
+    diagnose: Annotated[
+        bool,
+        typer.Option("--diagnose", help="Look at the tasks' gradients now and then; nothing else changes."),
+    ] = False,
+    diagnose_every: Annotated[
+        str | None, typer.Option(metavar="NUMBER", help="Epochs between two looks. Default: 1, of forty tasks 3.")
+    ] = None,
+    diagnose_samples: Annotated[
+        str | None,
+        typer.Option(metavar="NUMBER", help="Validation samples of a look. Default: few enough to be cheap."),
+    ] = None,
     config: Annotated[Path | None, typer.Option(help="JSON or YAML file of config values (or a result.json).")] = None,
     set_: Annotated[
         list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Any config value or option; repeatable.")
@@ -74,7 +84,8 @@ def train(
     screen = TrainingScreen()
     try:
         with screen, heeding_sigterm():
-            result = run(problem, given, out=folder, resume=resume, on_evaluation=screen.show)
+            looks = diagnose or diagnose_samples is not None
+            result = run(problem, given, out=folder, resume=resume, diagnose=looks, on_evaluation=screen.show)
     except KeyboardInterrupt:
         again = [*sys.argv[1:], *([] if out else ["--out", str(folder)]), *([] if resume else ["--resume"])]
         typer.echo(f"stopped. To go on exactly where it was:\n  tune-mtl {shlex.join(again)}", err=True)

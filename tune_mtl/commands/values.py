@@ -5,13 +5,12 @@ import os
 import re
 import time
 from contextlib import suppress
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from tune_mtl.core.errors import UserError
 from tune_mtl.core.process.home import home_as_given
-from tune_mtl.strategies.registry import registry
+from tune_mtl.strategies.registry import texts
 
 
 def new_folder(problem: str, given: dict[str, Any]) -> Path:
@@ -47,14 +46,6 @@ def assignment(text: str) -> tuple[str, Any]:
     except (ValueError, RecursionError):
         read = number(value)
     return key, value if isinstance(read, int | float) and key in texts() else read
-
-
-@cache
-def texts() -> frozenset[str]:
-    """Return the options that are texts even where they look like numbers."""
-    from tune_mtl.core.options import Verbatim
-
-    return frozenset(f"{info.name}_{option}" for info in registry.values() for option in info.options.marked(Verbatim))
 
 
 def number(value: Any) -> Any:

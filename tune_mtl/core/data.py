@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, default_collate
 
 from tune_mtl.core.errors import UserError
-from tune_mtl.core.nested import Nested, map_tensors, row_count, tensors
+from tune_mtl.core.nested import Nested, join, map_tensors, row_count, tensors
 from tune_mtl.core.seeds import isolated, seed_everything
 
 
@@ -31,6 +31,24 @@ class Batch(NamedTuple):
         """The number of samples."""
         return row_count(self.inputs)
 
+    @staticmethod
+    def joined(batches: "Sequence[Batch]") -> "Batch":
+        """Return one batch with the samples of all, in their order.
+
+        Raises:
+            UserError: if their tensors do not fit together.
+        """
+        if len(batches) == 1:
+            return batches[0]
+        masked = {task for batch in batches for task in batch.present or ()}
+        masks = {task: torch.cat([_mask(batch, task) for batch in batches]) for task in sorted(masked)}
+        try:
+            inputs, targets = (join([batch[part] for batch in batches]) for part in (0, 1))
+        except (RuntimeError, KeyError, ValueError) as error:
+            said = str(error).splitlines()[0]
+            raise UserError(f"accumulate: mini-batches cannot be joined, as their samples differ: {said}") from None
+        return Batch(inputs, targets, masks or None)
+
     def to(self, device: torch.device, *, channels_last: bool = False) -> "Batch":
         """Return the batch with inputs and targets on ``device`` (asynchronously from pinned memory)."""
 
@@ -48,6 +66,11 @@ class Batch(NamedTuple):
         """Return the same batch in page-locked memory, from where copies to a GPU do not block."""
         inputs, targets = (map_tensors(Tensor.pin_memory, part) for part in (self.inputs, dict(self.targets)))
         return Batch(inputs, targets, self.present)
+
+
+def _mask(batch: Batch, task: str) -> Tensor:
+    mask = (batch.present or {}).get(task)
+    return torch.ones(batch.size, dtype=torch.bool) if mask is None else mask
 
 
 @runtime_checkable

@@ -1,9 +1,10 @@
 """Tensors, or tuples, lists and dicts of tensors: what models take and give."""
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
+import torch
 from torch import Tensor
 
 Nested: TypeAlias = Any
@@ -36,6 +37,31 @@ def tensors(value: Nested) -> Iterator[Tensor]:
     elif isinstance(value, tuple | list):
         for item in value:
             yield from tensors(item)
+
+
+def rows_of(value: Nested, start: int, end: int) -> Nested:
+    """Return the rows from ``start`` to before ``end`` of every tensor; a tensor without rows is left as it is."""
+    return map_tensors(lambda tensor: tensor[start:end] if tensor.ndim else tensor, value)
+
+
+def join(parts: Sequence[Nested]) -> Nested:
+    """Return one nested value with the rows of all ``parts``, which are built alike; what is no tensor is the first's.
+
+    Raises:
+        RuntimeError: for tensors that do not fit together.
+    """
+    first = parts[0]
+    if isinstance(first, Tensor):
+        return torch.cat(list(parts))
+    if isinstance(first, dict):
+        joined = copy.copy(first)
+        for key in first:
+            joined[key] = join([part[key] for part in parts])
+        return joined
+    if isinstance(first, tuple | list):
+        items = [join(items) for items in zip(*parts, strict=True)]
+        return type(first)(*items) if hasattr(first, "_fields") else type(first)(items)
+    return first
 
 
 def row_count(value: Nested) -> int:

@@ -5,6 +5,7 @@ from typing import Literal, cast
 
 from tune_mtl.core.errors import UserError
 
+_LESS_IS_BETTER = {"loss", "relative_loss", "worst_task", "weighted_loss"}
 RELATIVE_LOSS = "val/relative_loss"
 """The mean over tasks of validation loss / reference loss: the default where every task has a reference."""
 
@@ -27,7 +28,7 @@ class Objective:
         """Read ``name[:min|max]``; without a mode, losses are minimised and other metrics maximised."""
         name, _, mode = text.partition(":")
         if not mode:
-            mode = "min" if {"loss", "relative_loss"} & set(name.split("/")) else "max"
+            mode = "min" if _LESS_IS_BETTER & set(name.split("/")) else "max"
         return cls(name, cast(Literal["min", "max"], mode))
 
     def __str__(self) -> str:

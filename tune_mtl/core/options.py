@@ -1,5 +1,6 @@
 """Typed records of options, one per owner, and their flat names: ``owner_option``."""
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar, get_args
@@ -11,12 +12,29 @@ from tune_mtl.core.errors import UserError, did_you_mean
 
 @dataclass(frozen=True)
 class Tunable:
-    """Marks an option as worth searching: between two numbers (``log``: by order of magnitude), or among values."""
+    """Marks an option as worth searching: between two numbers (``log``: by order of magnitude), or among values.
+
+    Raises:
+        UserError: if it says neither, or both, or what cannot be searched.
+    """
 
     low: float | None = None
     high: float | None = None
     log: bool = False
     values: tuple[Any, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.low is None and self.high is None and self.values and not self.log and not isinstance(self.values, str):
+            return
+        ends = [end for end in (self.low, self.high) if isinstance(end, int | float) and not isinstance(end, bool)]
+        if (
+            self.values
+            or len(ends) < 2
+            or not (math.isfinite(ends[1]) and math.isfinite(ends[0]) and ends[0] < ends[1])
+        ):
+            raise UserError(f"{self!r} must be Tunable(LOW, HIGH), two finite numbers, or Tunable(values=(A, B)).")
+        if self.log and ends[0] <= 0:
+            raise UserError(f"{self!r} must begin above 0: it is searched by order of magnitude.")
 
     def __str__(self) -> str:
         if self.values:
@@ -50,6 +68,10 @@ class ShareOfRun:
 
     share: float
 
+    def __post_init__(self) -> None:
+        if not 0 < self.share <= 1:
+            raise UserError(f"{self!r} must be a share above 0, and 1.0, the whole run, at most.")
+
     @staticmethod
     def is_share(given: Any) -> bool:
         """Return whether what is ``given`` (None: nothing) depends on a run's length."""
@@ -79,7 +101,7 @@ class Options(BaseModel):
     @classmethod
     def _no_booleans_as_numbers(cls, value: Any, field: ValidationInfo) -> Any:
         assert field.field_name is not None
-        allowed = set(_kinds(cls.model_fields[field.field_name].annotation))
+        allowed = set(kinds(cls.model_fields[field.field_name].annotation))
         if isinstance(value, bool) and allowed & {int, float} and bool not in allowed:
             raise ValueError("must be a number")
         return value
@@ -96,13 +118,26 @@ class Options(BaseModel):
         return {f"{owner}_{name}": value for name, value in self.model_dump(exclude_defaults=True).items()}
 
 
-def _kinds(annotation: Any) -> Iterator[Any]:
+def kinds(annotation: Any) -> Iterator[Any]:
     """Yield what an annotation is made of: ``int | None`` of ``int`` and ``None``."""
     parts = get_args(annotation)
     for part in parts:
-        yield from _kinds(part)
+        yield from kinds(part)
     if not parts:
         yield annotation
+
+
+def described(owner: str, record: type[Options]) -> list[tuple[str, str, str]]:
+    """Return of each option its flat name, its default, and what a wide space searches, for people."""
+    shares = record.marked(ShareOfRun)
+    searched = {**record.marked(Tunable), **record.marked(TunableCount)}
+    found = []
+    for name, field in record.model_fields.items():
+        default = "needed" if field.is_required() else str(field.default)
+        if name in shares:
+            default = f"{shares[name].share:.0%} of a trial's mini-batches"
+        found.append((f"{owner}_{name}", default, str(searched.get(name, "-"))))
+    return found
 
 
 _Record = TypeVar("_Record", bound=Options)

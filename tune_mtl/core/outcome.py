@@ -8,6 +8,8 @@ class Outcome(StrEnum):
 
     RUNNING = "running"
     """It has not ended."""
+    PAUSED = "paused"
+    """It has not ended, and waits for further epochs."""
     INTERRUPTED = "interrupted"
     """It has not ended, and nobody trains it."""
     COMPLETED = "completed"
@@ -22,7 +24,7 @@ class Outcome(StrEnum):
     @property
     def ended(self) -> bool:
         """Return whether the trial has ended, in whatever way."""
-        return self not in (Outcome.RUNNING, Outcome.INTERRUPTED)
+        return self not in (Outcome.RUNNING, Outcome.PAUSED, Outcome.INTERRUPTED)
 
     @property
     def ranked(self) -> bool:

@@ -1,3 +1,3 @@
 """The version of this package, which the records of a search name."""
 
-VERSION = "0.2.0"
+VERSION = "0.3.0"

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tune_mtl.experiment.planning.plan import Plan
+from tune_mtl.experiment.planning.thawing import pauses
 from tune_mtl.results.best_trial import BestTrial
 
 
@@ -17,6 +18,7 @@ def asked_params(plan: Plan) -> dict[str, Any]:
         "space": plan.space.name,
         "algorithm": settings.algorithm,
         "scheduler": settings.scheduler,
+        "judge": settings.judge,
         "balance": settings.balance,
         "budget": str(plan.budget),
         "first_seed": settings.seed,
@@ -29,7 +31,8 @@ def asked_params(plan: Plan) -> dict[str, Any]:
 def at_start(plan: Plan) -> list[str]:
     """Return what is said while the trials run."""
     tunings = "" if plan.replicates == 1 else f" in {plan.replicates} tunings of every strategy"
-    return ["The search is running: there is no answer yet.", f"It tries {plan.total} trials{tunings}."]
+    most = "at most " if pauses(plan) else ""
+    return ["The search is running: there is no answer yet.", f"It tries {most}{plan.total} trials{tunings}."]
 
 
 def at_end(plan: Plan, winners: Mapping[str, BestTrial], *, complete: bool) -> list[str]:

@@ -5,7 +5,8 @@ import textwrap
 from collections.abc import Callable
 from typing import Any, TypeVar, get_type_hints
 
-from tune_mtl.results.settings import SearchOptions, Settings
+from tune_mtl.results.search_options import SearchOptions
+from tune_mtl.results.settings import Settings
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 _WIDTH = 120

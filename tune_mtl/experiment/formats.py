@@ -7,9 +7,9 @@ from tune_mtl.core.errors import UserError
 from tune_mtl.core.version import VERSION
 from tune_mtl.results.settings import FORMAT, VERSION_OF_FORMAT_1
 
-SAVED = (FORMAT,)
+SAVED = (2, FORMAT)
 """The formats whose saved trials can be taken up again."""
-RECORDED = (1, FORMAT)
+RECORDED = (1, 2, FORMAT)
 """Those whose settings mean what they mean now: what needs them and the tracking store alone works."""
 
 

@@ -4,10 +4,13 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from search_spaces.space import Choice, Dimension, LogRange
+from search_spaces.space import Choice, Dimension, IntRange, LogRange
 from tune_mtl.core.errors import UserError
 from tune_mtl.core.problem import Problem
 from tune_mtl.experiment.planning.plan import Plan, looks, mini_batches_per_epoch
+from tune_mtl.experiment.planning.thawing import pauses
+from tune_mtl.strategies.parts import PARTS, reference_of_part
+from tune_mtl.strategies.registry import strategy_info
 from tune_mtl.training.config import objective, resolve
 from tune_mtl.training.evaluation import metric_names
 
@@ -17,6 +20,8 @@ def problem_facts(plan: Plan) -> dict[str, Any]:
 
     ``homogeneous`` says whether all tasks have the same loss and the same metrics; ``objective_warning`` why
     ``val/loss`` decides although nobody asked for it, or None.
+    ``contestants`` says of the strategies that are not built in what nobody can look up later; ``parts`` names the
+    optimizers and schedules of trials, and where those that are not built in are found.
     ``dimensions`` says by strategy what was searched in each dimension that has more than one point: ``{"low", "high",
     "log"}``, or ``{"points"}`` where nothing in between could be tried.
     """
@@ -35,11 +40,19 @@ def problem_facts(plan: Plan) -> dict[str, Any]:
         "objective_warning": problem.objective_warning,
         "protocol": problem.protocol,
         "budget": {"counts": plan.budget.counts, "length": plan.budget.length},
-        "total": plan.total,
+        "total": None if pauses(plan) else plan.total,
         "trials_per_tuning": trials_per_tuning(plan),
         "looks": list(looks(plan.settings)) or None,
+        "contestants": {name: _record(name, found) for name, found in plan.settings.contestants.items()},
+        "parts": {part: {name: reference_of_part(part, name) for name in plan.tried(part)} for part in PARTS},
         "dimensions": {strategy: _searched(plan, strategy) for strategy in plan.space.strategies},
     }
+
+
+def _record(name: str, reference: str) -> dict[str, Any]:
+    info = strategy_info(name)
+    said = {"title": info.title, "rule": info.rule, "reference": info.reference, "shares_trunk": info.shares_trunk}
+    return {"found": reference, **said}
 
 
 def _searched(plan: Plan, strategy: str) -> dict[str, dict[str, Any]]:
@@ -50,7 +63,8 @@ def _searched(plan: Plan, strategy: str) -> dict[str, dict[str, Any]]:
 def _extent(plan: Plan, dimension: Dimension) -> dict[str, Any]:
     if isinstance(dimension, Choice) or plan.settings.algorithm == "grid":
         return {"points": list(dimension.points())}
-    return {"low": dimension.low, "high": dimension.high, "log": isinstance(dimension, LogRange)}
+    log = dimension.log if isinstance(dimension, IntRange) else isinstance(dimension, LogRange)
+    return {"low": dimension.low, "high": dimension.high, "log": log}
 
 
 def trials_per_tuning(plan: Plan) -> int | None:

@@ -7,18 +7,29 @@ from typing import Any
 
 from trainables.keys import REPLICATE, TRIAL
 from tune_mtl.experiment.planning.plan import Plan, mini_batches_per_epoch
-from tune_mtl.results.search_data import SearchData, shared_values, shares_trunk
+from tune_mtl.reporting.controls import Controls
+from tune_mtl.results.accepted import controlled_tunings
+from tune_mtl.results.search_data import SearchData, shared_values
 from tune_mtl.tracking import names
+from tune_mtl.training.beginning import why_not
 from tune_mtl.training.config import Config, resolve
 
 
 @dataclass(frozen=True)
 class Rerun:
-    """A config to train in full, and why."""
+    """A config to train in full, and why.
+
+    Attributes:
+        role: Why.
+        config: The config.
+        replicate: The repetition of the tuning that it belongs to.
+        continues: The trial id of a shorter run that it begins as, bit for bit; it goes on where that one has ended.
+    """
 
     role: str
     config: Mapping[str, Any]
     replicate: int = 0
+    continues: str | None = None
 
     @property
     def suggestion(self) -> dict[str, Any]:
@@ -28,32 +39,39 @@ class Rerun:
     @property
     def trial_id(self) -> str:
         """The id of the run, which says what it is and is the same whenever it is planned."""
+        if self.role == names.FACTORIAL:
+            config = self.config
+            return names.factorial_id(config["strategy"], config["groups"], config["groups_seed"], config["seed"])
         return names.rerun_id(self.role, self.config["strategy"], self.config["seed"])
 
 
-CONTROLLED_REPLICATES = 3
-"""In so many of the replicates the controls are trained, which separate the method from its steps and from its rate."""
+def plan_confirmation(plan: Plan, search: SearchData, count: int) -> list[Rerun]:
+    """Return what confirms a search: the choice of each tuning on ``count`` fresh seeds of its replicate."""
+    return [
+        Rerun(names.CONFIRM, {**config, "seed": seed}, replicate)
+        for replicate, seeds in _fresh_seeds(plan, search, count).items()
+        for config in _choices(search, replicate)
+        for seed in seeds
+    ]
 
 
-def plan_reruns(plan: Plan, search: SearchData, count: int) -> list[Rerun]:
-    """Return what confirms a search: the choice of each tuning on ``count`` fresh seeds of its replicate, and controls.
+def plan_controls(plan: Plan, search: SearchData, count: int, wanted: Controls | None = None) -> list[Rerun]:
+    """Return the controls of a search that is confirmed on ``count`` seeds; ``wanted``: no others (None: all).
 
-    The control of equal updates is for choices that take fewer than the one that takes most in their replicate, where
+    They tell the method from its steps and from its learning rate, in as many replicates as the search's ``controls``
+    say. The one of equal updates is for choices that take fewer than the one that takes most in their replicate, where
     both have the same network, batch size and so on; single-task networks share no updates, and have none. Quality and
     paths are compared at one learning rate besides: there every strategy is trained with all else being the same,
     unless the search was a whole grid and has those runs.
     """
     reruns = []
     seeds = _fresh_seeds(plan, search, count)
-    for replicate in seeds:
-        for config in _choices(search, replicate):
-            reruns += [Rerun(names.CONFIRM, {**config, "seed": seed}, replicate) for seed in seeds[replicate]]
-    controlled = sorted(seeds)[:CONTROLLED_REPLICATES] if len(seeds) > 1 else sorted(seeds)
-    for replicate in controlled:
+    for replicate in sorted(seeds)[: controlled_tunings(plan.settings.controls, len(seeds))]:
         for seed in seeds[replicate][:1] if len(seeds) > 1 else seeds[replicate]:
             reruns += _at_equal_updates(plan, search, replicate, seed)
             reruns += _at_common_rate(search, replicate, seed)
-    return sorted(reruns, key=lambda rerun: (names.CONFIRM, names.EQUAL_UPDATES, names.COMMON_PATH).index(rerun.role))
+    reruns = [rerun for rerun in reruns if wanted is None or rerun.config["strategy"] in wanted.of_role[rerun.role]]
+    return sorted(reruns, key=lambda rerun: (names.EQUAL_UPDATES, names.COMMON_PATH).index(rerun.role))
 
 
 def _fresh_seeds(plan: Plan, search: SearchData, count: int) -> dict[int, list[int]]:
@@ -76,7 +94,7 @@ def _at_equal_updates(plan: Plan, search: SearchData, replicate: int, seed: int)
     """Return the choices that take fewer updates than another, with as many as that one."""
     if plan.settings.budget != "epochs":
         return []
-    sharing = [config for config in _choices(search, replicate) if shares_trunk(config["strategy"])]
+    sharing = [config for config in _choices(search, replicate) if search.shares_trunk(config["strategy"])]
     busiest = max(sharing, key=lambda config: _updates(plan, config), default={})
     reruns = []
     for config in sharing:
@@ -84,8 +102,17 @@ def _at_equal_updates(plan: Plan, search: SearchData, replicate: int, seed: int)
             most = _updates(plan, busiest)
             passes = math.ceil(most / mini_batches_per_epoch(plan.problem, _resolved(plan, config)))
             longer = {**config, "seed": seed, "max_updates": most, "epochs": passes}
-            reruns.append(Rerun(names.EQUAL_UPDATES, longer, replicate))
+            reruns.append(Rerun(names.EQUAL_UPDATES, longer, replicate, _begun_by(plan, config, longer)))
     return reruns
+
+
+def _begun_by(plan: Plan, config: Mapping[str, Any], longer: Mapping[str, Any]) -> str | None:
+    """Return the confirming run of ``config`` that ``longer`` begins as; None where their numbers would differ."""
+    shorter = _resolved(plan, config)
+    per_epoch = mini_batches_per_epoch(plan.problem, shorter)
+    if why_not(plan.problem, _resolved(plan, longer), shorter.epochs, per_epoch) is not None:
+        return None
+    return names.rerun_id(names.CONFIRM, longer["strategy"], longer["seed"])
 
 
 def _at_common_rate(search: SearchData, replicate: int, seed: int) -> list[Rerun]:

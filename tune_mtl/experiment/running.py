@@ -9,6 +9,7 @@ import torch
 from tune_mtl.core.problem import Problem
 from tune_mtl.experiment.planning.plan import Plan
 from tune_mtl.ray_tune.trials import Followers, Workload
+from tune_mtl.strategies.parts import PARTS
 from tune_mtl.terminal.live_view import LiveView
 from tune_mtl.tracking import names
 from tune_mtl.tracking.progress import Progress
@@ -24,6 +25,8 @@ def workload(plan: Plan, *, test: bool = False) -> Workload:
         problem=plan.problem,
         name=settings.problem,
         options=settings.fixed,
+        strategies=plan.space.strategies,
+        parts=[(part, name) for part in PARTS for name in plan.tried(part)],
         cpus=settings.cpus_per_trial,
         gpus=settings.gpus_per_trial,
         at_once=settings.concurrency,
@@ -31,9 +34,11 @@ def workload(plan: Plan, *, test: bool = False) -> Workload:
     )
 
 
-def followers(plan: Plan, kind: str, title: str, strategies: Sequence[str], total: int) -> Followers:
-    """Return who follows the runs of ``kind``, of which there are to be ``total``."""
-    progress = Progress(plan.objective, total)
+def followers(
+    plan: Plan, kind: str, title: str, strategies: Sequence[str], total: int | None, evaluations: int | None = None
+) -> Followers:
+    """Return who follows the runs of ``kind``, of which there are to be ``total``, or so many ``evaluations``."""
+    progress = Progress(plan.objective, total, evaluations)
     return Followers(tracker(plan, kind), progress, LiveView(title, progress, strategies, plan.searched))
 
 
@@ -44,7 +49,7 @@ def tracker(plan: Plan, kind: str) -> Tracker:
         uri=plan.tracking_uri,
         problem=settings.problem,
         search=settings.name,
-        varied=plan.varied,
+        varied=tuple(dict.fromkeys([*plan.varied, "groups_seed"])) if kind == names.FACTORIAL else plan.varied,
         check_weights=checkpoint.load,
         tags=environment_tags(plan),
         kind=kind,

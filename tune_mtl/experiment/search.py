@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Unpack
 
+from trainables.keys import judged
 from tune_mtl.core.errors import UserError
 from tune_mtl.core.files import write_json
 from tune_mtl.core.problem import Problem
 from tune_mtl.core.process.signals import postponed, told_how_to_go_on
-from tune_mtl.experiment.confirm import confirm_search
+from tune_mtl.experiment.confirm import confirm_search, control_search
 from tune_mtl.experiment.description import asked_params, at_end, at_start
 from tune_mtl.experiment.explained import explained
 from tune_mtl.experiment.growth import extended, next_round
@@ -20,8 +21,11 @@ from tune_mtl.experiment.planning.cost import check_disk
 from tune_mtl.experiment.planning.make import plan_search
 from tune_mtl.experiment.planning.plan import Plan
 from tune_mtl.experiment.planning.references import keep_references
+from tune_mtl.experiment.planning.searched import keep_space
+from tune_mtl.experiment.planning.thawing import evaluations, make_policy, pauses
 from tune_mtl.experiment.problem_facts import problem_facts
 from tune_mtl.experiment.running import followers, workload
+from tune_mtl.experiment.scheduling import make_loop
 from tune_mtl.experiment.search_result import SearchResult
 from tune_mtl.experiment.warm_start import learn_from
 from tune_mtl.experiment.winner_model import keep_model
@@ -29,14 +33,14 @@ from tune_mtl.preflight.doctor import require_healthy
 from tune_mtl.problems.registry import load_problem
 from tune_mtl.ray_tune.admission import check_address
 from tune_mtl.ray_tune.cluster import Cluster, logged_to
-from tune_mtl.ray_tune.halving import FairHalving
-from tune_mtl.ray_tune.loop import TrialLoop
 from tune_mtl.ray_tune.searcher import FairSearcher
+from tune_mtl.ray_tune.thawing import ThawLoop
 from tune_mtl.ray_tune.trials import Followers, Trials
 from tune_mtl.reporting.write import Report, write_report
 from tune_mtl.results.best_trial import BestTrial
+from tune_mtl.results.search_options import SearchOptions
 from tune_mtl.results.searches import all_searches, best, best_by_strategy, find_search, trials
-from tune_mtl.results.settings import SearchOptions, Settings
+from tune_mtl.results.settings import Settings
 from tune_mtl.tracking import names
 from tune_mtl.tracking.store import client, reachable
 
@@ -69,12 +73,16 @@ def search(problem: str | Problem, **options: Unpack[SearchOptions]) -> SearchRe
     _check_unused(plan)
     plan.check_strategies()
     check_disk(plan)
-    own = ":" in plan.settings.problem
-    with told_how_to_go_on(lambda: _again(plan)), alone_in(plan.folder), Cluster(plan.settings.address, own_module=own):
+    with (
+        told_how_to_go_on(lambda: _again(plan)),
+        alone_in(plan.folder),
+        Cluster(plan.settings.address, own_module=plan.ships_modules),
+    ):
         require_healthy(plan.needs)
         running = _new_trials(plan)
         keep_references(plan.problem, plan.folder)
         write_json(plan.folder / names.SETTINGS_FILE, plan.settings.public())
+        keep_space(plan.settings, plan.folder)
         return _finish(plan, running)
 
 
@@ -92,29 +100,27 @@ def _new_trials(plan: Plan) -> Trials:
         constant=plan.constant,
         tasks=len(plan.problem.tasks),
         counts=plan.budget.counts,
+        judged=judged(settings.judge or "best", plan.objective.metric),
     )
     if settings.warm_start is not None:
         learn_from(settings.warm_start, plan, searcher)
-    judge = FairHalving(
-        plan.space.strategies if settings.scheduler == "asha" else None,
-        plan.objective,
-        counts=plan.budget.counts,
-        length=plan.budget.length,
-        grace=plan.budget.grace,
-        balanced=settings.balance == "strategy",
-    )
-    return Trials.make(plan.folder, workload(plan), searcher, TrialLoop(judge, settings.time_budget), _followers(plan))
+    loop = make_loop(plan)
+    if isinstance(loop, ThawLoop):
+        searcher.starter = loop
+    return Trials.make(plan.folder, workload(plan), searcher, loop, _followers(plan))
 
 
 def _followers(plan: Plan) -> Followers:
     """Return who follows the trials of a search."""
-    return followers(plan, "trial", plan.settings.name, plan.space.strategies, plan.total)
+    total = None if pauses(plan) else plan.total
+    return followers(plan, "trial", plan.settings.name, plan.space.strategies, total, evaluations(plan))
 
 
 def _restored(plan: Plan) -> Trials:
     """Return the trials of a search where a kill left them, as its plan is now."""
     trials = Trials.restore(plan.folder, workload(plan), _followers(plan))
-    return trials.go_on_as_planned(plan.turns, plan.seeds, plan.settings.time_budget)
+    policy = make_policy(plan) if pauses(plan) else None
+    return trials.go_on_as_planned(plan.turns, plan.seeds, plan.settings.time_budget, policy)
 
 
 def resume(
@@ -187,7 +193,7 @@ def _go_on(settings: Settings, problem: Problem | None, *, changed: bool = False
     with (
         told_how_to_go_on(lambda: _again(plan)),
         alone_in(plan.folder),
-        Cluster(settings.address, own_module=":" in settings.problem),
+        Cluster(settings.address, own_module=plan.ships_modules),
     ):
         require_healthy(plan.needs)
         if changed:
@@ -211,6 +217,8 @@ def _finish(plan: Plan, running: Trials) -> SearchResult:
             write_json(plan.folder / names.SETTINGS_FILE, plan.settings.public())
             running = _restored(plan)
             result = _run_round(plan, running)
+        if result.confirmed:
+            result = replace(result, complete=control_search(plan, plan.settings.confirm))
         if result.complete and result.best is not None:
             keep_model(plan)
         if result.complete and plan.settings.report:

@@ -48,6 +48,7 @@ class Facts:
     temp_disk: tuple[int, int] | None
     data: Sequence[str]
     gpus: Mapping[str, Any] | None
+    modules: Sequence[str] = ()
 
 
 def packages() -> list[str]:
@@ -58,6 +59,12 @@ def packages() -> list[str]:
         if found and found[0] != PACKAGE and not re.search(r"extra == .dev", requirement):
             needed.append(found[0])
     return needed
+
+
+def modules(where: str, facts: Facts) -> list[Check]:
+    """Say which of the user's modules a worker on that node cannot import."""
+    way_out = "trials import it in another process than yours: let it need nothing that only yours has"
+    return [Check("failure", where, wrong, way_out) for wrong in facts.modules]
 
 
 def versions(where: str, facts: Facts, driver: Facts) -> list[Check]:

@@ -51,7 +51,9 @@ def require_healthy(needs: Needs) -> None:
         UserError: for the first failure, with the command that shows them all.
     """
     sets = needs.prepared
-    case = Case(storage=needs.folder, sets=sets, thorough=False, gpus=needs.gpus > 0, least_disk=0)
+    case = Case(
+        storage=needs.folder, sets=sets, thorough=False, gpus=needs.gpus > 0, least_disk=0, modules=needs.modules
+    )
     checks = _room(needs)
     if all(check.state != "failure" for check in checks):  # else no node need be asked
         checks += [check_tracking(needs.store), *(check for each in sets for check in sizes(each))]

@@ -18,10 +18,13 @@ from tune_mtl.preflight import checks as verdicts
 from tune_mtl.preflight import probe
 from tune_mtl.preflight.checks import DRIVER, Check, Facts
 from tune_mtl.prepare.prepared_set import MANIFEST, PreparedSet
+from tune_mtl.ray_tune import compat
 
 LEAST_DISK = 256 * 2**20
 _TOKEN_BYTES = 2**20
 _ANSWER_SECONDS = 60
+_IMPORT_SECONDS = 120
+"""How long a node may take to import modules, which load torch."""
 _CHECKSUM_BYTES_PER_SECOND = 20 * 2**20
 """How slowly a node may read data before it counts as one that does not answer."""
 
@@ -36,6 +39,7 @@ class Case:
         thorough: Whether data are compared with their checksums; else with their sizes here.
         gpus: Whether torch has to see the GPUs that Ray offers.
         least_disk: Bytes that must be free.
+        modules: The user's, which every node must be able to import.
     """
 
     storage: Path
@@ -43,6 +47,7 @@ class Case:
     thorough: bool = True
     gpus: bool = True
     least_disk: int = LEAST_DISK
+    modules: tuple[str, ...] = ()
 
     @property
     def files(self) -> list[tuple[str, int | None, str | None]]:
@@ -63,7 +68,8 @@ class Case:
     def seconds(self) -> float:
         """The seconds that a node may take."""
         arrays = [path for found in self.sets for path in found.folder.glob("*.npy")] if self.thorough else []
-        return _ANSWER_SECONDS + sum(path.stat().st_size for path in arrays) / _CHECKSUM_BYTES_PER_SECOND
+        importing = _IMPORT_SECONDS if self.modules else 0
+        return _ANSWER_SECONDS + importing + sum(path.stat().st_size for path in arrays) / _CHECKSUM_BYTES_PER_SECOND
 
 
 def check_driver(case: Case) -> list[Check]:
@@ -95,6 +101,7 @@ def check_nodes(case: Case) -> list[Check]:
             if left.token is not None:
                 checks += verdicts.storage(name, left.seen(node, answer), str(case.storage))
             checks += [*_disk_checks(name, answer, case), *_data_checks(name, answer, case)]
+            checks += verdicts.modules(name, answer)
             checks += verdicts.gpus(name, answer, nodes[node]["Resources"].get("GPU", 0))
     return checks
 
@@ -150,7 +157,10 @@ def _ask(nodes: Mapping[str, Any], case: Case, left: _Left) -> dict[str, Facts |
         for node, about in nodes.items():
             there = task.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False))
             look_at_gpus = case.gpus and about["Resources"].get("GPU", 0) > 0
-            asked[node] = there.remote(verdicts.packages(), str(left.folder), left.token, node, files, look_at_gpus)
+            modules = (str(Path.cwd()), case.modules, compat.started_here())
+            asked[node] = there.remote(
+                verdicts.packages(), str(left.folder), left.token, node, files, look_at_gpus, modules
+            )
     finally:
         ray.cloudpickle.unregister_pickle_by_value(probe)  # type: ignore[no-untyped-call]
     ray.wait(list(asked.values()), num_returns=len(asked), timeout=case.seconds)

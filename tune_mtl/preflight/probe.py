@@ -5,6 +5,7 @@ standard library alone, and what nodes send back are plain dicts.
 """
 
 import hashlib
+import importlib
 import importlib.metadata
 import importlib.util
 import json
@@ -38,6 +39,7 @@ def look(
     name: str,
     files: Sequence[tuple[str, int | None, str | None]],
     gpus: bool,
+    modules: tuple[str, Sequence[str], bool] = ("", (), False),
 ) -> dict[str, Any]:
     """Return all facts of the node that runs this.
 
@@ -48,6 +50,8 @@ def look(
         name: The name of the file that this node writes beside it.
         files: The files of prepared data: path, bytes and SHA-256; None where that is not to be compared.
         gpus: Whether to ask torch for GPUs, which takes seconds.
+        modules: The folder of the user's modules on the driver, those that trials import, and whether the driver has
+            imported them on this machine.
     """
     temp = _ray_temp()
     return {
@@ -60,6 +64,7 @@ def look(
         "temp_disk": disk(temp),
         "data": data_problems(files),
         "gpus": find_gpus() if gpus else None,
+        "modules": import_problems(*modules),
     }
 
 
@@ -141,6 +146,25 @@ def data_problems(files: Sequence[tuple[str, int | None, str | None]]) -> list[s
             wrong.append(f"{path} is missing")
         except OSError as error:
             wrong.append(f"{path} cannot be read: {reason(error)}")
+    return wrong
+
+
+def import_problems(directory: str, modules: Sequence[str], imported: bool) -> list[str]:
+    """Return which of ``modules`` do not import here, and why, a sentence each.
+
+    What was ``imported`` on this machine already need only be found: to import it loads torch, which takes seconds.
+    """
+    if modules and directory not in sys.path:
+        sys.path.insert(0, directory)
+    wrong = []
+    for module in modules:
+        try:
+            if not imported:
+                importlib.import_module(module)
+            elif importlib.util.find_spec(module) is None:
+                raise ModuleNotFoundError(f"No module named {module!r}")
+        except (Exception, SystemExit) as error:
+            wrong.append(f"module '{module}' does not import: {reason(error)}")
     return wrong
 
 

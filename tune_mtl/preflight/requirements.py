@@ -25,6 +25,7 @@ class Needs:
         store: The address of the tracking store.
         prepared: The prepared data that its problem reads.
         cpus, gpus: What one trial takes.
+        modules: Those of the user's that workers must be able to import.
         address, storage, tracking_uri: What the user gave, for the command that repeats the checks.
     """
 
@@ -36,6 +37,7 @@ class Needs:
     address: str | None
     storage: str | None
     tracking_uri: str | None
+    modules: tuple[str, ...] = ()
 
 
 _SQLITE = "sqlite:///"

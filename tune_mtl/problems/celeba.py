@@ -6,31 +6,13 @@ from typing import Any, ClassVar
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torchmetrics import MetricCollection
-from torchmetrics.classification import BinaryAccuracy, BinaryF1Score
 
 from tune_mtl.core.data import Batch
 from tune_mtl.core.model import MultiTaskModel
 from tune_mtl.core.task import Task
 from tune_mtl.models.celeba_net import celeba_net
+from tune_mtl.problems.binary_metrics import binary_metrics
 from tune_mtl.problems.prepared import PreparedProblem, Protocol
-
-
-class BinaryError(BinaryAccuracy):
-    """The share of wrong decisions."""
-
-    higher_is_better = False
-
-    def compute(self) -> Tensor:
-        """Return the error, which is 1 - accuracy."""
-        return 1.0 - super().compute()
-
-
-def attribute_metrics() -> MetricCollection:
-    """Return error and F1 at a probability of one half."""
-    return MetricCollection(
-        {"error": BinaryError(validate_args=False), "f1": BinaryF1Score(validate_args=False)}, compute_groups=False
-    )
 
 
 class CelebA(PreparedProblem):
@@ -50,7 +32,7 @@ class CelebA(PreparedProblem):
     def __init__(self, protocol: Protocol = "holdout", data: str | None = None) -> None:
         super().__init__(protocol, data)
         self.attributes = list(self.prepared.manifest.notes["attributes"])
-        self.tasks = [Task(name, F.binary_cross_entropy_with_logits, attribute_metrics) for name in self.attributes]
+        self.tasks = [Task(name, F.binary_cross_entropy_with_logits, binary_metrics) for name in self.attributes]
 
     def model(self, channels: int = 64) -> MultiTaskModel:  # type: ignore[override]
         """Return the paper's convolutional network; ``channels`` scales its width."""

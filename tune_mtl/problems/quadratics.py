@@ -110,11 +110,12 @@ class Quadratics(Problem):
         return np.asarray(drawn * self.sigma / np.sqrt((drawn**2).sum(axis=2).mean(axis=1))[:, None, None])
 
     def _loss(self, index: int) -> Any:
-        hessian, minimum = torch.from_numpy(self.hessians[index]), torch.from_numpy(self.minima[index])
+        known = torch.from_numpy(self.hessians[index]), torch.from_numpy(self.minima[index])
 
         def loss(point: Tensor, noise: Tensor) -> Tensor:
-            away = point - minimum.to(point)
-            return (0.5 * ((away @ hessian.to(point)) * away).sum(dim=-1) + (away * noise).sum(dim=-1)).mean()
+            hessian, minimum = (part.to(point, non_blocking=True) for part in known)
+            away = point - minimum
+            return (0.5 * ((away @ hessian) * away).sum(dim=-1) + (away * noise).sum(dim=-1)).mean()
 
         return loss
 

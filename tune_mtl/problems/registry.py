@@ -1,15 +1,11 @@
 """Problems by name: built in, or anyone's ``package.module:attribute``. Imports no torch by itself."""
 
-import importlib
-import os
-import sys
-import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tune_mtl.core.errors import UserError, did_you_mean
+from tune_mtl.core.imports import has_module, is_reference, load
 
 if TYPE_CHECKING:
     from tune_mtl.core.problem import Problem
@@ -33,6 +29,12 @@ problems: dict[str, ProblemInfo] = {
             title="Two real handwritten digits on one canvas (embedded, no download)",
             tasks="left, right: 10 classes; sum: regression; segment: 3 classes per pixel",
             implementation="tune_mtl.problems.multidigits:MultiDigits",
+        ),
+        ProblemInfo(
+            name="glyphs",
+            title="Characters of twelve font faces, 16x16 (embedded, no download)",
+            tasks="40 binary attributes: bold, serif, capital, greek, arrow, acute, ...",
+            implementation="tune_mtl.problems.glyphs.problem:Glyphs",
         ),
         ProblemInfo(
             name="quadratics",
@@ -84,19 +86,19 @@ def load_problem(
     given = dict(config or {})
     if not isinstance(problem, str):
         return checked(problem, type(problem).__name__, _options(problem, given))
-    if ":" not in problem:
+    if not is_reference(problem):
         if problem not in problems:
             raise UserError(
                 f"unknown problem '{problem}'. {did_you_mean(problem, problems)} Your own: package.module:attribute."
             )
         problem = problems[problem].implementation
-    found = _attribute(problem, directory or str(Path.cwd()))
+    found = load(problem, directory)
     return checked(found, f"'{problem}'", _options(found, given))
 
 
 def importable(name: str) -> bool:
     """Return whether another process can have the problem of that name: built in, or in a module of its own."""
-    return name in problems or (":" in name and not name.startswith("__main__:"))
+    return name in problems or (is_reference(name) and has_module(name))
 
 
 def _options(problem: Any, config: Mapping[str, Any]) -> dict[str, Any]:
@@ -104,28 +106,3 @@ def _options(problem: Any, config: Mapping[str, Any]) -> dict[str, Any]:
     own = getattr(problem, "own_options", ()) if isinstance(problem, type) else ()
     prefixed = {key.removeprefix(PROBLEM): value for key, value in config.items() if key.startswith(PROBLEM)}
     return {**{key: config[key] for key in own if key in config}, **prefixed}
-
-
-def _attribute(path: str, here: str) -> Any:
-    module_name, _, attribute = path.partition(":")
-    if here not in sys.path:
-        sys.path.insert(0, here)
-    try:
-        module = importlib.import_module(module_name)
-    except (Exception, SystemExit) as error:
-        raise UserError(f"module '{module_name}' does not import from {here}: {_where(error)}") from error
-    if not hasattr(module, attribute):
-        raise UserError(f"module '{module_name}' has no '{attribute}'. {did_you_mean(attribute, vars(module))}")
-    return getattr(module, attribute)
-
-
-def _where(error: BaseException) -> str:
-    """Return the error and the last line of the user's file it came from."""
-    frames = [
-        frame
-        for frame in traceback.extract_tb(error.__traceback__)
-        if os.path.exists(frame.filename)  # noqa: PTH110
-    ]
-    own = [frame for frame in frames if frame.filename != __file__ and "importlib" not in frame.filename]
-    place = f" ({own[-1].filename}:{own[-1].lineno})" if own else ""
-    return f"{type(error).__name__}: {error}{place}"

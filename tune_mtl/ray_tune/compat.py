@@ -16,6 +16,7 @@ from ray._private import utils as ray_utils
 from ray._private.worker import global_worker
 from ray._raylet import AuthenticationTokenLoader, Config  # type: ignore[attr-defined]
 from ray.air.execution._internal.actor_manager import RayActorManager
+from ray.exceptions import RayActorError
 from ray.tune.experiment import Trial
 from ray.tune.schedulers import ASHAScheduler
 
@@ -125,6 +126,25 @@ def end_unstarted(controller: "TuneController", trial: Trial) -> None:
     controller._schedule_trial_stop(trial)
 
 
+def end_paused(controller: "TuneController", trial: Trial, told: Mapping[str, Any]) -> None:
+    """End a trial that has run and does not now, with its last result and what is ``told`` of its end besides."""
+    trial.last_result.update(told)
+    controller.search_alg.on_trial_complete(trial.trial_id, result=dict(trial.last_result))
+    controller.stop_trial(trial)  # type: ignore[no-untyped-call]
+    controller._mark_trial_to_checkpoint(trial)
+
+
+def saved_at(trial: Trial, counts: str) -> float:
+    """Return how far a trial was when its last checkpoint was taken, as ``counts`` says; 0 where it has none."""
+    saved: Any = trial.latest_checkpoint_result
+    return 0.0 if saved is None else float(saved.metrics.get(counts, 0.0))
+
+
+def waits_for_room(controller: "TuneController") -> bool:
+    """Return whether a trial's worker waits for resources: not one that has them and is starting."""
+    return bool(controller._actor_manager.num_pending_actors)
+
+
 def failures(trial: Trial) -> int:
     """Return how many failures count against the retries of a trial."""
     return int(trial.run_metadata.num_failures)
@@ -144,14 +164,19 @@ def judging_failures(
     """Have all failures of trials judged by us, for the length of a ``with``.
 
     Ray Tune tells of a failure only when it has decided about it, and gives up the whole experiment on any error of
-    Ray's that it does not know, such as a worker that was killed for its memory.
+    Ray's that it does not know, such as a worker that was killed for its memory. And it hears twice of a worker that is
+    lost while it is made ready for another trial: at the first time that trial is queued again, at the second one it
+    would be given up, so that one is not heard.
 
     Args:
         understand: Returns the error of a trial, perhaps as another one.
         decide: Is told the trial, its error, and how many failures had counted before.
         known: Returns an error of an actor as one that Ray Tune can live with.
     """
+    from ray.tune.execution.tune_controller import TuneController
+
     handle, fail = Trial.handle_error, RayActorManager._actor_task_failed
+    fail_trial = TuneController._trial_task_failure
 
     def handle_error(trial: Trial, exc: Any = None) -> None:
         before = failures(trial)
@@ -162,13 +187,21 @@ def judging_failures(
     def task_failed(manager: RayActorManager, tracked_actor_task: Any, exception: Exception) -> None:
         fail(manager, tracked_actor_task, known(exception))
 
+    def trial_task_failed(controller: TuneController, trial: Trial, exception: Exception) -> None:
+        if trial.status == Trial.PENDING and isinstance(exception, RayActorError):
+            controller._resetting_trials.discard(trial)
+        else:
+            fail_trial(controller, trial, exception)
+
     Trial.handle_error = handle_error  # type: ignore[method-assign,assignment]
     RayActorManager._actor_task_failed = task_failed  # type: ignore[method-assign,assignment]
+    TuneController._trial_task_failure = trial_task_failed  # type: ignore[method-assign,assignment]
     try:
         yield
     finally:
         Trial.handle_error = handle  # type: ignore[method-assign]
         RayActorManager._actor_task_failed = fail  # type: ignore[method-assign]
+        TuneController._trial_task_failure = fail_trial  # type: ignore[method-assign]
 
 
 # --- rungs of the asynchronous successive halving ------------------------------------------------------------------

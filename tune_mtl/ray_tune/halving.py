@@ -23,6 +23,7 @@ class FairHalving:
         strategies: Who gets rungs; trials of one strategy compete among themselves only. None: nobody is stopped.
         objective: What is compared.
         counts: What of a result the rungs count: ``epoch``, ``updates`` or ``seconds``.
+        judged: Under which key of a result the value is that is compared; default: the objective's own, at that epoch.
         length, grace: Of them: a whole trial, and what every trial gets before it can be stopped.
         balanced: Whether each strategy has its own rungs (else all share one set).
     """
@@ -33,6 +34,7 @@ class FairHalving:
         objective: Objective,
         *,
         counts: str = "epoch",
+        judged: str | None = None,
         length: float,
         grace: float,
         balanced: bool,
@@ -42,7 +44,7 @@ class FairHalving:
         self.rungs = {
             key: ASHAScheduler(
                 time_attr=counts,
-                metric=objective.metric,
+                metric=judged or objective.metric,
                 mode=objective.mode,
                 max_t=length,  # type: ignore[arg-type]  # seconds need not be whole
                 grace_period=grace,  # type: ignore[arg-type]

@@ -83,6 +83,11 @@ class TrialLoop(FIFOScheduler):
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "at_rest": None, "_waiting": {}, "_verdicts": {}}
 
+    @property
+    def over(self) -> bool:
+        """Whether the loop itself has ended the search; here it ends with its last trial."""
+        return False
+
     def on_trial_add(self, tune_controller: "TuneController", trial: Trial) -> None:  # noqa: ARG002
         """Queue a trial: at the end, also if it comes back."""
         self._waiting.pop(trial.trial_id, None)
@@ -95,6 +100,8 @@ class TrialLoop(FIFOScheduler):
             return str(FIFOScheduler.CONTINUE)
         verdict = self._verdict(trial, result)
         self._verdicts[trial.trial_id] = verdict
+        if verdict.pauses:
+            return str(FIFOScheduler.PAUSE)
         return str(FIFOScheduler.STOP if verdict.stops else FIFOScheduler.CONTINUE)
 
     def _verdict(self, trial: Trial, result: dict[str, Any]) -> Verdict:
@@ -102,8 +109,10 @@ class TrialLoop(FIFOScheduler):
         verdict = self.judge.judge(trial, result)
         name, epoch = trial.config[TRIAL], int(result["epoch"])
         stopped_before = self.replay.stopped(name, epoch)
+        if stopped_before:
+            return Verdict.stop(verdict.reason or "as before the interruption")
         if stopped_before is not None:
-            return Verdict.stop(verdict.reason or "as before the interruption") if stopped_before else GO_ON
+            return GO_ON if verdict.stops else verdict
         if self.time.is_up:
             verdict = Verdict.stop(TIME_IS_UP)
         self.replay.reach(name, epoch, last=verdict.stops)
@@ -140,9 +149,20 @@ class TrialLoop(FIFOScheduler):
         if self.time.is_up:
             compat.ask_for_no_more(tune_controller)
             for trial in compat.live_trials(tune_controller):
-                if trial.status == Trial.PENDING:
-                    compat.end_unstarted(tune_controller, trial)
+                if trial.status in (Trial.PENDING, Trial.PAUSED):
+                    self.end_waiting(tune_controller, trial, TIME_IS_UP)
             return None
+        return self.next_trial(tune_controller)
+
+    def end_waiting(self, tune_controller: "TuneController", trial: Trial, reason: str) -> None:
+        """End a trial that does not run: with what it has reached, if it ever ran."""
+        if trial.has_reported_at_least_once:
+            compat.end_paused(tune_controller, trial, {OUTCOME: str(Outcome.STOPPED_EARLY), REASON: reason})
+        else:
+            compat.end_unstarted(tune_controller, trial)
+
+    def next_trial(self, tune_controller: "TuneController") -> Trial | None:  # noqa: ARG002
+        """Return the trial that is to be started next."""
         while self._waiting:  # Ray's own way looks at all trials, ended ones too
             first = next(iter(self._waiting.values()))
             if first.status == Trial.PENDING:
@@ -168,8 +188,10 @@ class Decisions(Callback):
         result: dict[str, Any],
         **_: Any,
     ) -> None:
-        """Say in the result that the trial is stopped, and why."""
+        """Say in the result that the trial is stopped, and why, or that it pauses."""
         verdict = self._loop.last_verdict(trial)
+        if verdict.pauses:
+            result[OUTCOME] = str(Outcome.PAUSED)
         if verdict.stops:
             result[OUTCOME], result[REASON] = str(Outcome.STOPPED_EARLY), verdict.reason
 

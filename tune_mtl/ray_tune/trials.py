@@ -22,13 +22,19 @@ from tune_mtl.ray_tune.loop import Decisions, LoopState, TrialLoop
 from tune_mtl.ray_tune.retries import RETRIES, Retries
 from tune_mtl.ray_tune.searcher import FairSearcher
 from tune_mtl.ray_tune.snapshots import Snapshots, put_back
+from tune_mtl.ray_tune.thaw.policy import Policy
+from tune_mtl.ray_tune.thawing import ThawLoop
 from tune_mtl.ray_tune.turns import Turn
+from tune_mtl.strategies.parts import Part
 from tune_mtl.tracking.names import SNAPSHOT
 from tune_mtl.tracking.progress import Observer, Progress
 from tune_mtl.tracking.replay import Replay
 from tune_mtl.tracking.tracker import Tracker
 
 _Kind = TypeVar("_Kind")
+
+_ALL = 10**6
+"""More trials than ever run at once. Without a number, Ray asks for no trial while another one waits for its worker."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +61,8 @@ class Workload:
         problem: What is learned.
         name: As configs name it.
         options: What it is made with, among other config values.
+        strategies: The names of those that train it.
+        parts: The optimizers and schedules that trials may have: which of both, and its name.
         cpus, gpus: Of each trial.
         at_once: How many trials at the same time; None: as many as fit.
         test: Whether a trial's best weights are evaluated on the test split at its end.
@@ -63,14 +71,16 @@ class Workload:
     problem: Problem
     name: str
     options: Mapping[str, Any]
+    strategies: Sequence[str]
     cpus: float
     gpus: float
     at_once: int | None = None
+    parts: Sequence[tuple[Part, str]] = ()
     test: bool = False
 
     def trainable(self) -> Any:
         """Return the class whose instances Ray trains, with its problem and its resources."""
-        shared = SharedProblem.put(self.problem, self.name, self.options)
+        shared = SharedProblem.put(self.problem, self.name, self.options, self.strategies, self.parts)
         trained = tune.with_parameters(MTLTrainable, shared=shared, test=self.test)
         return tune.with_resources(trained, {"cpu": self.cpus, "gpu": self.gpus})
 
@@ -119,6 +129,8 @@ class Trials:
     ) -> "Trials":
         """Return new trials, kept in ``folder``."""
         retries = Retries()
+        if isinstance(loop, ThawLoop):
+            loop.conductor.record = followers.tracker.decide
         callbacks = [
             Decisions(loop),  # before all who read what was decided
             TrackingCallback(followers.tracker),
@@ -133,7 +145,7 @@ class Trials:
                 search_alg=searcher,
                 scheduler=loop,
                 num_samples=-1,
-                max_concurrent_trials=workload.at_once,
+                max_concurrent_trials=_ALL if isinstance(loop, ThawLoop) else workload.at_once,
                 reuse_actors=True,
                 trial_name_creator=_trial_name,
                 trial_dirname_creator=_trial_name,
@@ -167,14 +179,29 @@ class Trials:
         loop.replay = Replay.read(followers.tracker.folder)
         if isinstance(searcher, FairSearcher):
             searcher.replay = loop.replay
+            searcher.starter = loop if isinstance(loop, ThawLoop) else None
+        if isinstance(loop, ThawLoop):
+            loop.conductor.replay, loop.conductor.record = loop.replay, followers.tracker.decide
         return cls(folder, tuner, loop, followers, _one_of(callbacks, Retries))
 
-    def go_on_as_planned(self, turns: Sequence[Turn], seeds: Mapping[int, int], time_budget: float | None) -> "Trials":
-        """Have restored trials of a search follow its plan, which may have grown since; returns itself."""
+    def go_on_as_planned(
+        self,
+        turns: Sequence[Turn],
+        seeds: Mapping[int, int],
+        time_budget: float | None,
+        policy: Policy | None = None,
+    ) -> "Trials":
+        """Have restored trials of a search follow its plan, which may have grown since; returns itself.
+
+        ``policy``: who decides where trials pause.
+        """
         searcher = compat.searcher_of(self.tuner)
         assert isinstance(searcher, FairSearcher)
-        if len(turns) > searcher.total:
+        grown = len(turns) > searcher.total
+        if grown:
             compat.ask_for_more(self.folder)
+        if policy is not None and isinstance(self.loop, ThawLoop):
+            self.loop.conductor.follow(policy, grown=grown)
         searcher.turns, searcher.seeds = list(turns), dict(seeds)
         self.loop.time.seconds = time_budget
         return self
@@ -188,7 +215,7 @@ class Trials:
         try:
             asked = self._fit()
             # Ray's own status does not tell: what Ctrl-C cuts off is TERMINATED too
-            complete = progress.complete or (self.loop.time.is_up and not progress.running)
+            complete = progress.complete or self.loop.over or (self.loop.time.is_up and not progress.running)
             ending = Ending(complete=complete, failure=KeyboardInterrupt() if complete and asked else None)
             if ending.complete:
                 snapshots.take_last()
@@ -208,9 +235,11 @@ class Trials:
         return asked and not int(os.environ.get("TUNE_DISABLE_SIGINT_HANDLER", "0"))
 
     def tidy(self) -> None:
-        """Remove all checkpoints, which nobody needs once everything has ended and is delivered."""
+        """Remove all checkpoints but those that stay: nobody needs them once everything has ended and is delivered."""
+        kept = {trial_folder(trial) for trial in self.tracker.kept}
         for folder in self.folder.glob("trial_*/checkpoint_*"):
-            shutil.rmtree(folder, ignore_errors=True)
+            if folder.parent.name not in kept:
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def _one_of(callbacks: Sequence[tune.Callback], kind: type[_Kind]) -> _Kind:
@@ -219,4 +248,9 @@ def _one_of(callbacks: Sequence[tune.Callback], kind: type[_Kind]) -> _Kind:
 
 
 def _trial_name(trial: Any) -> str:
-    return f"trial_{trial.config[TRIAL]}"
+    return trial_folder(trial.config[TRIAL])
+
+
+def trial_folder(trial: str) -> str:
+    """Return the name of the folder that holds the checkpoints of a trial."""
+    return f"trial_{trial}"

@@ -8,6 +8,9 @@ from typing import Any
 from search_spaces.space import Space
 from tune_mtl.results.settings import FRESH_SEEDS_FROM, Growth
 
+ANY = "any strategy"
+"""The name of the one tuning in which strategy is a dimension like any other."""
+
 
 @dataclass(frozen=True)
 class Turn:

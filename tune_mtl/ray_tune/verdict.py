@@ -11,12 +11,14 @@ class Verdict:
     """Whether a trial goes on after an evaluation, and why not.
 
     Attributes:
-        stops: Whether it is stopped.
+        stops: Whether it is stopped for good.
         reason: Why, in a few words; empty for a trial that goes on.
+        pauses: Whether it waits for further epochs, and gives its worker back.
     """
 
     stops: bool
     reason: str = ""
+    pauses: bool = False
 
     @classmethod
     def stop(cls, reason: str) -> "Verdict":
@@ -26,6 +28,9 @@ class Verdict:
 
 GO_ON = Verdict(stops=False)
 """The verdict that a trial goes on."""
+
+PAUSE = Verdict(stops=False, pauses=True)
+"""The verdict that a trial waits."""
 
 
 class Judge(Protocol):

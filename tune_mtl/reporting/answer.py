@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tune_mtl.reporting.gaps import gaps
+from tune_mtl.reporting.groups import lucks
 from tune_mtl.reporting.results import Results, equal_updates, unit_text, variation
 from tune_mtl.reporting.statistics.comparison import POWER, Comparison
 from tune_mtl.reporting.statistics.significance import ALPHA, Sample
@@ -57,6 +58,7 @@ def answer(results: Results) -> Answer:
     details += _how_sure(results, against)
     details += _at_equal_updates(results, best)
     details += _single_best_trial(results, best)
+    details += [luck.sentence for luck in lucks(search)]
     return Answer(_headline(results, best, others, against), details, missing)
 
 

@@ -211,8 +211,34 @@ def warnings(search: SearchData) -> list[str]:
     return [
         text
         for strategy in search.strategies
-        for text in _warnings(Coverage.of(search, strategy), more, "add values to --lr" if grid else more)
+        for text in (
+            *_warnings(Coverage.of(search, strategy), more, "add values to --lr" if grid else more),
+            *_at_other_edges(search, strategy),
+        )
     ]
+
+
+def _at_other_edges(search: SearchData, strategy: str) -> list[str]:
+    """Say which ranges that the user chose, besides learning rates, have the best trial of a strategy at an end."""
+    best = search.winners.get(strategy)
+    if best is None:
+        return []
+    own_space = search.settings.get("space_content") is not None
+    found = []
+    for key, extent in search.facts.get("dimensions", {}).get(strategy, {}).items():
+        value = best.config.get(key)
+        chosen = own_space or key in search.settings.get("vary", {})
+        if key == "lr" or not chosen or "low" not in extent or not isinstance(value, int | float):
+            continue
+        edge = Searched.of(extent).at_edge(value)
+        if edge is not None:
+            varied = key in search.settings.get("vary", {})
+            where = f"--search {key}" if varied else "it in the file of the space"
+            found.append(
+                f"{strategy} did best at {key} {number(value)}, at the {edge} edge of what was searched"
+                f" ({Searched.of(extent)}): widen {where}."
+            )
+    return found
 
 
 def _warnings(coverage: Coverage, more: str, finer: str) -> list[str]:

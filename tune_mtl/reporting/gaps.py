@@ -4,9 +4,11 @@ from collections import Counter
 
 from tune_mtl.core.outcome import Outcome
 from tune_mtl.reporting import coverage
+from tune_mtl.reporting.controls import left_out, left_out_text
+from tune_mtl.reporting.groups import missing_factorial
 from tune_mtl.reporting.results import Results, equal_updates, poorly_tuned
 from tune_mtl.reporting.tables.number_format import number
-from tune_mtl.results.search_data import SearchData, shares_trunk
+from tune_mtl.results.search_data import SearchData
 from tune_mtl.tracking import names
 
 
@@ -18,7 +20,7 @@ def gaps(results: Results) -> list[str]:
     ended = sum(run.ended for run in search.trials)
     if search.state == "running":
         found.append(
-            f"The search is still running, or was killed: {ended} of {asked or '?'} trials have ended."
+            f"The search is still running, or was killed: {ended}{f' of {asked}' if asked else ''} trials have ended."
             f" If it was killed, tune-mtl resume {search.name} goes on with it."
         )
     elif search.state == "interrupted":
@@ -39,6 +41,7 @@ def gaps(results: Results) -> list[str]:
     elif results.runs and results.prefix != "test/":
         found.append("The problem has no test split: everything is on validation, on which epochs were selected.")
     found += _lost_reruns(results)
+    found += left_out_text(results)
     if len(results.runs) > 1 and not results.by_tuning:
         found.append(
             "Each strategy was tuned once, so configs are compared, not strategies: which learning rate a tuning finds"
@@ -65,6 +68,7 @@ def gaps(results: Results) -> list[str]:
     if search.facts.get("protocol") == "paper":
         found.append("protocol=paper: configs and epochs were selected on the official test or validation split.")
     found += coverage.warnings(search)
+    found += missing_factorial(search)
     return found
 
 
@@ -116,8 +120,8 @@ def _lost_reruns(results: Results) -> list[str]:
             f"{len(search.outdated)} confirming runs are of configs that do not win any more, and were left out."
             f" tune-mtl confirm {search.name} confirms the present winners."
         )
-    controlled = equal_updates(results)
-    uncontrolled = [name for name in results.runs if shares_trunk(name) and name not in controlled]
+    explained = {*equal_updates(results), *left_out(results).get(names.EQUAL_UPDATES, ())}
+    uncontrolled = [name for name in results.runs if search.shares_trunk(name) and name not in explained]
     if results.confirmed and uncontrolled and search.confirmed(names.EQUAL_UPDATES):
         found.append(f"No run with as many updates as the others: {', '.join(uncontrolled)}.")
     return found

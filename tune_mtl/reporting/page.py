@@ -8,6 +8,8 @@ from pathlib import Path
 from tune_mtl.core.outcome import Outcome
 from tune_mtl.reporting.answer import Answer
 from tune_mtl.reporting.figures.style import Drawing
+from tune_mtl.reporting.part import Part
+from tune_mtl.reporting.ranked_by import ranked_by
 from tune_mtl.reporting.tables.number_format import number
 from tune_mtl.reporting.tables.table import Table
 from tune_mtl.results.search_data import SearchData
@@ -15,6 +17,9 @@ from tune_mtl.tracking import names
 
 _SHOWN = 6
 """The number of lines about what is missing that are shown at once."""
+
+_TESTS_SHOWN = 8
+"""The number of comparisons of a claim up to which they are all shown."""
 
 STYLE = Path(__file__).with_name("page.css").read_text()
 
@@ -28,6 +33,7 @@ class Section:
     tables: Sequence[Table]
     drawings: Sequence[Drawing]
     command: str
+    parts: Sequence[Part] = ()
 
 
 def page(sections: Sequence[Section], claims: Table | None) -> str:
@@ -36,7 +42,7 @@ def page(sections: Sequence[Section], claims: Table | None) -> str:
     several = len(sections) > 1
     body = "".join(_section(section, several=several) for section in sections)
     title = f"<h1>{html.escape(searches)}</h1>\n" if several else ""
-    about_claims = "" if claims is None else _claims(claims)
+    about_claims = "" if claims is None else claims_html(claims)
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -48,16 +54,29 @@ def page(sections: Sequence[Section], claims: Table | None) -> str:
     )
 
 
-def _claims(table: Table) -> str:
+def claims_html(table: Table) -> str:
     """Return the claims as a list: their numbers are too long for a table's cells."""
     items = "".join(
         f"<li><p><strong class={verdict.text.replace(' ', '-')}>{html.escape(verdict.text)}</strong>"
         f" {html.escape(claim.text)}</p>"
-        f"<ul>{''.join(f'<li>{html.escape(part)}</li>' for part in numbers.text.split('; '))}</ul></li>\n"
+        f"{_claim_numbers(numbers.text.split('; '))}</li>\n"
         for claim, verdict, numbers in table.rows
     )
     notes = "".join(f"<p class=note>{html.escape(note)}</p>" for note in table.notes)
     return f"<h2 id=claims>{html.escape(table.title)}</h2>\n<ul class=claims>{items}</ul>{notes}"
+
+
+def _claim_numbers(said: Sequence[str]) -> str:
+    """Return the numbers of a claim as a list; of many tests as one that is folded away, all else above it."""
+    tests = [one for one in said if "(p " in one]
+    if len(tests) <= _TESTS_SHOWN:
+        return _list_of(said)
+    rest = _list_of([one for one in said if one not in tests])
+    return f"{rest}<details><summary>{len(tests)} comparisons</summary>{_list_of(tests)}</details>"
+
+
+def _list_of(said: Sequence[str]) -> str:
+    return f"<ul>{''.join(f'<li>{html.escape(one)}</li>' for one in said)}</ul>" if said else ""
 
 
 def _section(section: Section, *, several: bool) -> str:
@@ -70,7 +89,7 @@ def _section(section: Section, *, several: bool) -> str:
     details = "".join(f"<p>{html.escape(text)}</p>" for text in said.details)
     tunings = f" ({len(search.replicates)} tunings of each)" if search.replicated else ""
     tables = "".join(table.html(f"{search.name}-" if several else "") for table in section.tables)
-    figures = "".join(_figure(drawing, search.name) for drawing in section.drawings)
+    figures = "".join(figure_html(drawing, search.name) for drawing in section.drawings)
     top, below = ("h2", "h3") if several else ("h1", "h2")
     return (
         f"<header><{top}>{html.escape(question)}</{top}>\n"
@@ -80,9 +99,27 @@ def _section(section: Section, *, several: bool) -> str:
         f"<p>{html.escape(said.headline)}</p>{details}</section>\n"
         f"{_missing(said.missing)}"
         f"<{below}>Results</{below}>\n{tables or '<p>No results yet.</p>'}"
-        f"<{below}>Figures</{below}>\n"
+        + "".join(_part(part, search.name, below, several=several) for part in section.parts)
+        + f"<{below}>Figures</{below}>\n"
         + (f"<div class=figures>{figures}</div>" if figures else "<p>Nothing to draw yet: no trial has ended well.</p>")
         + f"<{below}>How it was done</{below}>\n{_method(section)}"
+    )
+
+
+def _part(part: Part, search: str, heading: str, *, several: bool) -> str:
+    """Return a part with a heading of its own; what is folded away opens with a click, and in print it stays away."""
+    said = "".join(f"<p>{html.escape(text)}</p>" for text in part.sentences)
+    prefix = f"{search}-" if several else ""
+    tables = "".join(table.html(prefix) for table in part.tables)
+    figures = "".join(figure_html(drawing, search) for drawing in part.drawings)
+    folded = "".join(
+        one.html(prefix) if isinstance(one, Table) else f"<div class=figures>{figure_html(one, search)}</div>"
+        for one in part.folded
+    )
+    return (
+        f"<{heading}>{html.escape(part.title)}</{heading}>\n{said}{tables}"
+        + (f"<div class=figures>{figures}</div>\n" if figures else "")
+        + (f"<details><summary>More of it: {len(part.folded)}</summary>{folded}</details>\n" if folded else "")
     )
 
 
@@ -99,7 +136,7 @@ def _missing(found: Sequence[str]) -> str:
     )
 
 
-def _figure(drawing: Drawing, search: str) -> str:
+def figure_html(drawing: Drawing, search: str) -> str:
     """Return a figure inline, so that it takes the page's colours; ids are made unique within the page."""
     mark = f"{search}-{drawing.key}-"
     svg = (
@@ -122,6 +159,7 @@ def _method(section: Section) -> str:
     for run in search.trials:
         outcomes[run.outcome] = outcomes.get(run.outcome, 0) + 1
     rows = {
+        **_brought(search),
         "Design": _design(search),
         "Budget of a trial": _budget(search),
         "Outcomes": ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in sorted(outcomes.items()))
@@ -130,6 +168,7 @@ def _method(section: Section) -> str:
         "Tasks": ", ".join(search.tasks) or "unknown",
         "Samples": ", ".join(f"{count} {split}" for split, count in samples.items() if count) or "unknown",
         "Selection": _selection(search),
+        "Ranking": ranked_by(search),
         "Versions": ", ".join(
             f"{key} {search.tags[f'tune_mtl.{key}']}"
             for key in ("tune_mtl", "torch", "ray", "python")
@@ -143,10 +182,34 @@ def _method(section: Section) -> str:
     return f"<dl>{listed}</dl>\n<p>The command that repeats it:</p>\n<pre>{html.escape(section.command)}</pre>\n"
 
 
+def _brought(search: SearchData) -> dict[str, str]:
+    """Say what the strategies are that are not built in, where there are any."""
+    found = search.facts.get("contestants", {}).items()
+    told = "; ".join(f"{name} is {about['title']} ({about['found']}): {about['rule']}" for name, about in found)
+    return {**({"Own strategies": told} if told else {}), **_parts(search)}
+
+
+def _parts(search: SearchData) -> dict[str, str]:
+    """Say which optimizers and schedules trials have, with the options that all have, where a search has kept it."""
+    found: dict[str, str] = {}
+    for part, known in search.facts.get("parts", {}).items():
+        told = " or ".join(name if origin is None else f"{name} ({origin})" for name, origin in known.items())
+        fixed = search.settings.get("fixed", {}).items()
+        own = [f"{key}={value}" for key, value in fixed if key.startswith(tuple(f"{name}_" for name in known))]
+        found[str(part).capitalize()] = ", ".join([told, *own])
+    return found
+
+
 def _selection(search: SearchData) -> str:
     if search.facts.get("protocol") == "paper":
         return "epochs and configs on the official evaluation split, as in the paper"
     return "epochs and configs by validation alone; test once per confirming run"
+
+
+_SCHEDULERS = {
+    "asha": "ASHA stops the hopeless early",
+    "thaw": "trials are paused, and the next epochs go to the one that promises most",
+}
 
 
 def _budget(search: SearchData) -> str:
@@ -154,9 +217,7 @@ def _budget(search: SearchData) -> str:
     if not budget:
         return "unknown"
     unit = "epochs" if budget["counts"] == "epoch" else budget["counts"]
-    stopped = (
-        "ASHA stops the hopeless early" if settings.get("scheduler", "asha") == "asha" else "nobody is stopped early"
-    )
+    stopped = _SCHEDULERS.get(settings.get("scheduler", "asha"), "nobody is stopped early")
     fair = (
         "equal trials for every strategy"
         if settings.get("balance", "strategy") == "strategy"

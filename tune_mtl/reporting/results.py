@@ -2,17 +2,16 @@
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 from tune_mtl.reporting.statistics.comparison import Comparison, Looks, Variation, compare_configs, compare_strategies
-from tune_mtl.reporting.statistics.significance import ALPHA, Sample, delta_m
-from tune_mtl.results.search_data import SearchData, Trained, shares_trunk
+from tune_mtl.reporting.statistics.significance import ALPHA, Sample
+from tune_mtl.results.search_data import SearchData, Trained
 from tune_mtl.tracking import names
 
-REFERENCE = "stl"
 _AS_MANY = 0.98
 """The share of the most updates that counts as equal: missing labels cost groups a few steps."""
 
@@ -221,22 +220,15 @@ def _without_seed(config: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in config.items() if key != "seed"}
 
 
-def deltas(results: Results) -> dict[str, float | None]:
-    """Return the Delta-m of every strategy but the reference; empty where the reference was not trained."""
-    if REFERENCE not in results.runs:
-        return {}
-    search = results.search
-    tasks = results.judged_by_task
-    modes = {name: search.mode(name) or "" for metrics in tasks.values() for name in metrics}
-    means = {
-        strategy: {name: results.samples(name)[strategy].mean for name in modes if strategy in results.samples(name)}
-        for strategy in results.runs
-    }
-    return {
-        strategy: delta_m(means[strategy], means[REFERENCE], modes, tasks)
-        for strategy in results.runs
-        if strategy != REFERENCE
-    }
+def takes_fewer_updates(results: Results, strategy: str, others: Iterable[str]) -> bool:
+    """Return whether some run of ``strategy`` takes fewer updates than a like one of ``others`` on its seed."""
+    rivals = [run for name in others for run in results.runs[name]]
+    return any(
+        run.metrics.get("updates", 0.0) < _AS_MANY * rival.metrics.get("updates", 0.0)
+        for run in results.runs[strategy]
+        for rival in rivals
+        if rival.config["seed"] == run.config["seed"] and rival.shared == run.shared
+    )
 
 
 def equal_updates(results: Results) -> dict[str, dict[int, float]]:
@@ -246,7 +238,7 @@ def equal_updates(results: Results) -> dict[str, dict[int, float]]:
     network, batch size and so on is there: controls are compared like with like, or not at all.
     """
     search = results.search
-    sharing = {name: runs for name, runs in results.runs.items() if shares_trunk(name)}
+    sharing = {name: runs for name, runs in results.runs.items() if search.shares_trunk(name)}
     controls = {name: search.confirmed(names.EQUAL_UPDATES, name) for name in sharing}
     found: dict[str, list[Trained]] = {}
     for strategy, runs in sharing.items():

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tune_mtl.core.errors import UserError
 from tune_mtl.reporting.answer import Answer, answer
@@ -12,6 +12,7 @@ from tune_mtl.reporting.claims import Claim, Findings, check_claims, claims_tabl
 from tune_mtl.reporting.results import Results
 from tune_mtl.reporting.search_command import search_command
 from tune_mtl.reporting.tables.table import Table
+from tune_mtl.reporting.tradeoffs import find_trade_offs, plain, trade_offs_part
 from tune_mtl.results.search_data import SearchData
 from tune_mtl.tracking.pages.prepare import keep_answer
 from tune_mtl.tracking.store import check_name, reachable, report_folder
@@ -34,6 +35,7 @@ class Report:
         confirmed: Whether all of it rests on fresh seeds.
         claims: The paper's, checked.
         tables: The tables by search, as written.
+        trade_offs: By search what strategies do to each task, as in ``verdict(name)["trade_offs"]``.
     """
 
     page: Path
@@ -41,6 +43,7 @@ class Report:
     confirmed: bool
     claims: Sequence[Claim] = field(repr=False)
     tables: Mapping[str, Sequence[Table]] = field(repr=False)
+    trade_offs: Mapping[str, Mapping[str, Any]] = field(repr=False, default_factory=dict)
 
     @property
     def answer(self) -> str:
@@ -50,23 +53,33 @@ class Report:
         return "\n".join(f"{name}: {said}" for name, said in self.answers.items())
 
 
-def write_report(*searches: str, out: str | Path | None = None, tracking_uri: str | None = None) -> Report:
+def write_report(
+    *searches: str,
+    out: str | Path | None = None,
+    tracking_uri: str | None = None,
+    reference: str | None = None,
+    front: Sequence[str] | None = None,
+) -> Report:
     """Write the report of one or more searches, from MLflow alone.
 
     Args:
         searches: Their names.
         out: The folder; default: ``reports/NAME`` in the home.
         tracking_uri: The MLflow store.
+        reference: The strategy against which changes of tasks are measured; default: ``stl``, else ``sus``.
+        front: Two or three tasks whose Pareto front is drawn pair by pair, besides that of all tasks.
 
     Raises:
-        UserError: if there is no such search, or the folder cannot be written.
+        UserError: if there is no such search, reference or task, or the folder cannot be written.
     """
     if not searches:
         raise UserError("report needs the name of a search.")
     searches = tuple(dict.fromkeys(searches))
     reachable(store_uri(tracking_uri), writing=True)
     found = [_findings(name, tracking_uri) for name in searches]
+    compared = {one.search.name: find_trade_offs(one.results, reference, front) for one in found}
     folder = Path(out) if out is not None else report_folder(_folder_name(searches))
+    from tune_mtl.reporting.figures.diagnosis import diagnosis_part
     from tune_mtl.reporting.figures.plots import draw_all
     from tune_mtl.reporting.figures.style import looks
     from tune_mtl.reporting.page import Section
@@ -75,6 +88,7 @@ def write_report(*searches: str, out: str | Path | None = None, tracking_uri: st
     sections = []
     for one in found:
         search, results = one.search, one.results
+        part = trade_offs_part(compared[search.name], styles)
         sections.append(
             Section(
                 search,
@@ -82,6 +96,7 @@ def write_report(*searches: str, out: str | Path | None = None, tracking_uri: st
                 tables_of(one),
                 draw_all(results, styles),
                 search_command(search),
+                tuple(one for one in (part, diagnosis_part(results, styles)) if one is not None),
             )
         )
     claims = check_claims(found)
@@ -103,7 +118,8 @@ def write_report(*searches: str, out: str | Path | None = None, tracking_uri: st
         {section.search.name: section.answer for section in sections},
         all(one.results.confirmed for one in found),
         claims,
-        {section.search.name: section.tables for section in sections},
+        {section.search.name: _tables_on(section) for section in sections},
+        {name: plain(one) for name, one in compared.items()},
     )
 
 
@@ -124,6 +140,7 @@ def _findings(name: str, tracking_uri: str | None) -> Findings:
 def tables_of(one: Findings) -> list[Table]:
     """Make all tables that the data allow, in the order of the page."""
     from tune_mtl.reporting.tables import contents as tabulated
+    from tune_mtl.reporting.tables import groups as grouped
 
     search, results = one.search, one.results
     if not results.runs:
@@ -137,6 +154,8 @@ def tables_of(one: Findings) -> list[Table]:
         tabulated.best_path_table(results),
         tabulated.cost_table(results),
         tabulated.tunings_table(results),
+        grouped.best_count_table(search),
+        grouped.luck_table(search),
         tabulated.search_table(search),
     ]
     return [table for table in made if table is not None]
@@ -149,8 +168,8 @@ def _write_files(folder: Path, sections: "Sequence[Section]", claims: Sequence[C
     contents: dict[Path, bytes] = {}
     for section in sections:
         place = folder if len(sections) == 1 else folder / section.search.name
-        contents |= _tables(place, section.tables)
-        for drawing in section.drawings:
+        contents |= _tables(place, _tables_on(section))
+        for drawing in (*section.drawings, *(one for part in section.parts for one in part.every_drawing)):
             for kind in ("svg", "pdf", "png"):
                 contents[place / f"{drawing.key}.{kind}"] = drawing.file(kind)
     contents |= _tables(folder, [claims_table(claims)])
@@ -159,6 +178,10 @@ def _write_files(folder: Path, sections: "Sequence[Section]", claims: Sequence[C
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
     return list(contents)
+
+
+def _tables_on(section: "Section") -> list[Table]:
+    return [*section.tables, *(table for part in section.parts for table in part.every_table)]
 
 
 def _tables(folder: Path, tables: Sequence[Table]) -> dict[Path, bytes]:

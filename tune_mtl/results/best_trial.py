@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tune_mtl.core.errors import UserError
 from tune_mtl.core.files import BEST_WEIGHTS
 from tune_mtl.core.html import paragraph, table
+from tune_mtl.core.imports import has_module
 from tune_mtl.core.objective import Objective
 from tune_mtl.problems.registry import importable
 from tune_mtl.tracking.store import client, fetch
@@ -138,9 +139,25 @@ class BestTrial:
         return load_problem(given or self.problem or name, self.config)
 
     def train_command(self) -> str | None:
-        """Return the command that repeats this trial exactly; None where the problem has no name to import it by."""
-        return train_command(self.config) if importable(str(self.config["problem"])) else None
+        """Return the command that repeats this trial exactly.
 
+        None where something of it was given as an object that no other process can import.
+        """
+        return train_command(self.config) if self.kept_from_others() is None else None
+
+    def kept_from_others(self) -> str | None:
+        """Return what of the trial no other process can import, its problem or its strategy; None: all can be."""
+        if not importable(str(self.config["problem"])):
+            return f"problem '{self.config['problem']}'"
+        for part in _PARTS:
+            origin = self.config.get(f"{part}_from")
+            if origin is not None and not has_module(origin):
+                return f"{part} '{self.config[part]}'"
+        return None
+
+
+_PARTS = ("strategy", "optimizer", "schedule")
+"""What may be brought: beside its name a config says where it is found."""
 
 _FLAGS = (
     "strategy", "lr", "groups", "seed", "epochs", "optimizer", "schedule", "batch_size", "eval_batch_size",
@@ -152,8 +169,10 @@ def train_command(config: Mapping[str, Any]) -> str:
     """Return ``tune-mtl train ...`` with every value of ``config``."""
     words = ["tune-mtl", "train", str(config["problem"])]
     for key, value in config.items():
-        if key == "problem":
+        if key == "problem" or (key.removesuffix("_from") in _PARTS and key.endswith("_from")):
             continue
+        if key in _PARTS:
+            value = config.get(f"{key}_from", value)
         if key in _FLAGS and not isinstance(value, list | dict):
             words += [f"--{key.replace('_', '-')}", str(value)]
         else:

@@ -11,18 +11,17 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tune_mtl.core.errors import UserError
 from tune_mtl.core.objective import Objective
 from tune_mtl.core.outcome import Outcome, is_ranked
 from tune_mtl.results.best_trial import BestTrial
 from tune_mtl.results.searches import best_by_strategy, find_search, searched_keys
+from tune_mtl.results.settings import FIRST_TRIALS
 from tune_mtl.strategies.registry import entries
 from tune_mtl.tracking import names
 from tune_mtl.tracking.runs import search_runs
 
 if TYPE_CHECKING:
     from tune_mtl.tracking.store import Run, StoreClient
-
 
 _STORED_INFINITY = 1e300
 """MLflow keeps infinities as the largest number there is: such a value, like NaN, is no result."""
@@ -73,7 +72,7 @@ class Trained:
     @property
     def variant(self) -> str:
         """The strategy and its groups: ``io (4 groups)``."""
-        return variant(self.strategy, self.groups)
+        return variant(self.strategy, self.groups, self.config.get("groups_by"))
 
     @property
     def ranked(self) -> bool:
@@ -91,9 +90,10 @@ class Trained:
         return shared_values(self.config)
 
 
-def variant(strategy: str, groups: int | None) -> str:
-    """Return strategy and groups as ``io (4 groups)``; a strategy without groups by its name."""
-    return strategy if groups is None else f"{strategy} ({groups} group{'s' if groups > 1 else ''})"
+def variant(strategy: str, groups: int | None, by: str | None = None) -> str:
+    """Return strategy and groups as ``io (4 groups)`` or ``io (4 groups by affinity)``; without groups its name."""
+    how = "" if by in (None, "random") else f" by {by}"
+    return strategy if groups is None else f"{strategy} ({groups} group{'s' if groups > 1 else ''}{how})"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,6 +112,7 @@ class SearchData:
         state: ``complete``, ``running`` or ``interrupted``.
         tags: The tags of the search's run.
         run_id: The id of the search's run.
+        crossed: The runs that cross draws of groups with seeds.
     """
 
     name: str
@@ -126,6 +127,7 @@ class SearchData:
     tags: Mapping[str, str]
     run_id: str
     client: "StoreClient" = field(repr=False)
+    crossed: Sequence[Trained] = ()
     _histories: dict[tuple[str, str], dict[int, float]] = field(default_factory=dict, repr=False)
 
     @classmethod
@@ -139,12 +141,13 @@ class SearchData:
         objective = Objective.parse(parent.data.tags[names.OBJECTIVE])
         runs = search_runs(store, [parent.info.experiment_id], name, "trial")
         reruns = search_runs(store, [parent.info.experiment_id], name, "confirm")
+        crossed = search_runs(store, [parent.info.experiment_id], name, names.FACTORIAL)
         return cls(
             name=name,
             problem=parent.data.tags.get(names.PROBLEM, ""),
             objective=objective,
-            settings=_artifact(store, parent, names.SETTINGS_FILE),
-            facts=_artifact(store, parent, names.FACTS_FILE),
+            settings=_artifact(store, parent.info.run_id, names.SETTINGS_FILE),
+            facts=_artifact(store, parent.info.run_id, names.FACTS_FILE),
             trials=sorted(map(Trained.of, runs), key=lambda run: run.trial_id),
             reruns=sorted(map(Trained.of, reruns), key=lambda run: run.trial_id),
             winners=best_by_strategy(name, tracking_uri=uri),
@@ -152,6 +155,7 @@ class SearchData:
             tags=dict(parent.data.tags),
             run_id=parent.info.run_id,
             client=store,
+            crossed=sorted(map(Trained.of, crossed), key=lambda run: run.trial_id),
         )
 
     @property
@@ -179,6 +183,12 @@ class SearchData:
     def tasks(self) -> list[str]:
         """The names of the tasks."""
         return list(self.facts.get("tasks", ()))
+
+    def shares_trunk(self, strategy: str) -> bool:
+        """Return whether a strategy has a shared trunk, and so a path; one that nobody knows has."""
+        if strategy in entries:
+            return entries[strategy].shares_trunk
+        return bool(self.facts.get("contestants", {}).get(strategy, {}).get("shares_trunk", True))
 
     def mode(self, metric: str) -> str | None:
         """Return which way ``metric`` (without its split) is better."""
@@ -230,8 +240,9 @@ class SearchData:
         begun = {(run.strategy, run.replicate) for run in self.trials}
 
         def planned(strategy: str) -> int:
-            most = max(spent[strategy, replicate] for replicate in self.replicates)
-            return int(self.facts.get("trials_per_tuning") or most)
+            most = max(spent[strategy, one] for one in self.replicates)
+            trials = int(self.facts.get("trials_per_tuning") or most)
+            return min(trials, FIRST_TRIALS) if self.settings.get("scheduler") == "thaw" else trials
 
         return [
             replicate
@@ -246,7 +257,7 @@ class SearchData:
         Its own options and groups are those of its best trial; learning rate and the rest are those of the best trial
         of all. None where there is nothing to compare.
         """
-        sharing = [name for name in self.winners if shares_trunk(name)]
+        sharing = [name for name in self.winners if self.shares_trunk(name)]
         if strategy not in sharing or self.common_lr is None:
             return None
         own, reference = self.winners[strategy].config, self.winners[sharing[0]].config
@@ -277,6 +288,10 @@ class SearchData:
         mine, its = ({k: v for k, v in config.items() if k not in free} for config in (run.config, chosen))
         return mine == its
 
+    def diagnosis(self, run_id: str) -> dict[str, Any]:
+        """Return what a trial saw of its tasks' gradients, ``tasks`` and ``cosines`` by epoch; empty if it did not."""
+        return _artifact(self.client, run_id, names.DIAGNOSIS_FILE)
+
     def history(self, run: Trained, metric: str) -> dict[int, float]:
         """Return a metric's value at each evaluated epoch."""
         key = (run.run_id, metric)
@@ -298,10 +313,10 @@ class SearchData:
         metric, sign = names.best_metric(self.objective.metric), self.sign
         reached: dict[float, dict[str, dict[str, list[float]]]] = {}
         for run in self.trials:
-            if run.ranked and metric in run.metrics and shares_trunk(run.strategy):
+            if run.ranked and metric in run.metrics and self.shares_trunk(run.strategy):
                 configs = reached.setdefault(run.lr, {}).setdefault(run.strategy, {})
                 configs.setdefault(without_seed(run.config), []).append(sign * run.metrics[metric])
-        sharing = {run.strategy for run in self.trials if shares_trunk(run.strategy)}
+        sharing = {run.strategy for run in self.trials if self.shares_trunk(run.strategy)}
         best = {
             lr: math.fsum(min(map(statistics.fmean, configs.values())) for configs in strategies.values())
             for lr, strategies in reached.items()
@@ -309,7 +324,7 @@ class SearchData:
         }
         if best:
             return min(best, key=lambda lr: best[lr])
-        return next((float(won.config["lr"]) for name, won in self.winners.items() if shares_trunk(name)), None)
+        return next((float(won.config["lr"]) for name, won in self.winners.items() if self.shares_trunk(name)), None)
 
     @cached_property
     def grid_has_paths(self) -> bool:
@@ -317,12 +332,7 @@ class SearchData:
         if (self.settings.get("algorithm"), self.settings.get("scheduler")) != ("grid", "none"):
             return False
         at_it = {run.strategy for run in self.trials if run.lr == self.common_lr and run.outcome == Outcome.COMPLETED}
-        return at_it >= {strategy for strategy in self.winners if shares_trunk(strategy)}
-
-    @property
-    def _shared_by_paths(self) -> dict[str, Any]:
-        """What all runs whose paths are compared must have: the network, batch size, ... of the best trial."""
-        return shared_values(next((won.config for name, won in self.winners.items() if shares_trunk(name)), {}))
+        return at_it >= {strategy for strategy in self.winners if self.shares_trunk(strategy)}
 
     def paths(self) -> dict[str, list[Trained]]:
         """Return by variant the whole runs at the common learning rate, on the same seeds; empty if there are none."""
@@ -331,7 +341,12 @@ class SearchData:
         at_it = [run for run in whole if run.lr == self.common_lr and "path/best_total" in run.metrics]
         if not self.grid_has_paths:  # a tuning may have chosen this rate with other groups, on its seed alone
             at_it = [run for run in at_it if run.groups == _group_count(self.winners[run.strategy].config)]
-        found = _by_variant(run for run in at_it if run.shared == self._shared_by_paths)
+            again = self.rerun(names.COMMON_PATH)  # who was not asked for may be here by chance, on other seeds
+            asked, whose = {one.config["seed"] for one in again}, {one.strategy for one in again}
+            there = {(run.strategy, run.config["seed"]) for run in at_it}
+            at_it = [run for run in at_it if run.strategy in whose or {(run.strategy, seed) for seed in asked} <= there]
+        reference = next((won.config for name, won in self.winners.items() if self.shares_trunk(name)), {})
+        found = _by_variant(run for run in at_it if run.shared == shared_values(reference))
         if not found:
             return {}
         shared = set.intersection(*({run.config["seed"] for run in runs} for runs in found.values()))
@@ -345,7 +360,10 @@ class SearchData:
 _FREE_BY_ROLE = {names.EQUAL_UPDATES: ("max_updates", "epochs")}
 """What a confirming run may have otherwise than the winner, besides the seed."""
 
-_OF_A_STRATEGY = ("strategy", "lr", "groups", "seed", "epochs", "max_updates", "max_seconds")
+_OF_A_STRATEGY = (
+    "strategy", "strategy_from", "lr", "groups", "groups_seed", "groups_by", "seed", "epochs", "max_updates",
+    "max_seconds", "diagnose_every", "diagnose_samples",
+)  # fmt: skip
 """What two strategies may have differently and still be compared like with like."""
 
 
@@ -365,11 +383,6 @@ def without_seed(config: Mapping[str, Any]) -> str:
     return json.dumps({key: value for key, value in config.items() if key != "seed"}, sort_keys=True)
 
 
-def shares_trunk(strategy: str) -> bool:
-    """Return whether a strategy has a shared trunk, and so a path; one that this version does not know has."""
-    return strategy not in entries or entries[strategy].shares_trunk
-
-
 def _by_variant(runs: Iterable[Trained]) -> dict[str, list[Trained]]:
     """Return runs by strategy and groups, each config's own options aside: the first seen of a seed counts."""
     found: dict[str, dict[int, Trained]] = {}
@@ -378,13 +391,10 @@ def _by_variant(runs: Iterable[Trained]) -> dict[str, list[Trained]]:
     return {name: [runs[seed] for seed in sorted(runs)] for name, runs in found.items()}
 
 
-def _artifact(store: "StoreClient", parent: "Run", file: str) -> dict[str, Any]:
-    """Return a JSON artifact of the search's run; empty for searches that have none."""
+def _artifact(store: "StoreClient", run_id: str, file: str) -> dict[str, Any]:
+    """Return a JSON artifact of a run; empty for runs that have none."""
     with tempfile.TemporaryDirectory() as scratch:
         try:
-            content = json.loads(Path(store.download_artifacts(parent.info.run_id, file, scratch)).read_text())
-        except (UserError, OSError, ValueError):
-            return {}
+            return dict(json.loads(Path(store.download_artifacts(run_id, file, scratch)).read_text()))
         except Exception:  # each artifact store has its own way to say that there is no such file
             return {}
-    return dict(content)

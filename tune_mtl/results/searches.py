@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from tune_mtl.core.errors import UserError, did_you_mean
+from tune_mtl.core.imports import is_reference
 from tune_mtl.core.objective import Objective
 from tune_mtl.core.process.secrets import without_secrets
 from tune_mtl.results.best_trial import BestTrial
@@ -22,12 +23,16 @@ if TYPE_CHECKING:
     from tune_mtl.tracking.store import Run, StoreClient
 
 
+_IDENTITY = ("strategy", "strategy_from", "optimizer_from", "schedule_from", "seed")
+"""What says who a trial is, rather than what was searched."""
+
+
 def searched_keys(configs: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return the keys whose values differ between configs, strategy and seed aside; ``lr`` and ``groups`` always."""
     found: dict[str, set[str]] = {"lr": set(), "groups": set()}
     for config in configs:
         for key, value in config.items():
-            if key not in ("strategy", "seed"):
+            if key not in _IDENTITY:
                 found.setdefault(key, set()).add(json.dumps(value))
     return [key for key, values in found.items() if key in ("lr", "groups") or len(values) > 1]
 
@@ -50,6 +55,8 @@ def best(
     """
     uri, store, parent = find_search(name, tracking_uri)
     ranking = _winners(store, parent, name, recompute=recompute)
+    if strategy is not None and is_reference(strategy):
+        strategy = _name_of(strategy, store, ranking)
     if strategy is not None and strategy not in ranking:
         raise UserError(f"search '{name}' has no finished trial of '{strategy}'. {did_you_mean(strategy, ranking)}")
     if not ranking:
@@ -76,6 +83,15 @@ def _winners(store: "StoreClient", parent: "Run", name: str, *, recompute: bool)
     return ranking.winners()
 
 
+def _name_of(reference: str, store: "StoreClient", ranking: Mapping[str, Winner]) -> str:
+    """Return the name under which a search has a strategy that was brought; what it does not have stays as it is."""
+    for name, winner in ranking.items():
+        config = json.loads(store.get_run(winner.run_id).data.tags[names.CONFIG])
+        if config.get("strategy_from") == reference:
+            return name
+    return reference
+
+
 def _trial(store: "StoreClient", parent: "Run", winner: Winner, uri: str) -> BestTrial:
     run = store.get_run(winner.run_id)
     return BestTrial(
@@ -88,7 +104,7 @@ def _trial(store: "StoreClient", parent: "Run", winner: Winner, uri: str) -> Bes
         seeds=winner.seeds,
         objective=Objective.parse(parent.data.tags[names.OBJECTIVE]),
         tracking_uri=uri,
-        searched=tuple(key for key in run.data.params if key not in ("strategy", "seed")),
+        searched=tuple(key for key in run.data.params if key not in _IDENTITY),
         search=parent.data.tags[names.SEARCH],
     )
 
@@ -163,7 +179,8 @@ def _experiments(store: "StoreClient") -> list[str]:
 def trials(name: str, *, tracking_uri: str | None = None, kind: str = "trial") -> "pd.DataFrame":
     """Return one row per trial: ``trial_id``, ``replicate``, ``outcome``, ``run_id``, config, last values of metrics.
 
-    ``kind="confirm"`` gives the runs that confirmed the winners instead.
+    ``kind="confirm"`` gives the runs that confirmed the winners instead, ``kind="factorial"`` those that crossed draws
+    of groups with seeds.
     """
     import pandas as pd
 

@@ -4,47 +4,40 @@ The flags of ``tune-mtl search``, the keywords of :func:`tune_mtl.search`, the c
 file that is kept beside it for its resume all come from here. Knows neither torch, Ray nor MLflow.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Annotated, Any, Literal, Self, TypedDict
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import ConfigDict, Field, PlainValidator, model_validator
 
 from tune_mtl.core.options import Options
 from tune_mtl.core.process.secrets import without_secrets
+from tune_mtl.core.scalarisation import SCALARISATIONS
+from tune_mtl.results.accepted import (
+    CONTROLLED,
+    MOST_REPLICATES,
+    accepted_algorithm,
+    accepted_controls,
+    accepted_objective,
+    accepted_replicates,
+)
+from tune_mtl.results.asked import Asked
 
+FIRST_TRIALS = 4
+"""A tuning begins with so many trials that depend on no result, if it has as many."""
 FRESH_SEEDS_FROM = 1000
 """A replicate that trains with seed s is judged on the seeds s + 1000, s + 2000, ..., which no trial has seen."""
 
-FORMAT, VERSION_OF_FORMAT_1 = 2, "0.1.0"
+FORMAT, VERSION_OF_FORMAT_1 = 3, "0.1.0"
 """Of a search's folder: it counts up whenever what is saved there can no longer be read by an earlier version, or what
 an earlier version saved no longer by this one. Files of format 1 name neither their format nor their version."""
 
 PAPER: Mapping[str, Any] = MappingProxyType({"algorithm": "grid", "scheduler": "none"})
 """What ``space="paper"`` decides where nobody else does: the paper tried a whole grid, and stopped nobody early."""
 
-_MOST_REPLICATES = 100
 _Count = Annotated[int, Field(ge=1)]
 _Seed = Annotated[int, Field(ge=0)]
 _Amount = Annotated[float, Field(gt=0)]
-
-
-@dataclass(frozen=True)
-class Asked:
-    """Marks an option that a user can ask for, and says how.
-
-    Attributes:
-        help: What it means, for the command line and the docstring.
-        metavar: What stands for its value on the command line; default: what its type says.
-        flag: Its name there, where that is not its own: ``--set`` for ``fixed``.
-        repeated: Whether the command that repeats a search says it: not where the search was, and what became of it.
-    """
-
-    help: str
-    metavar: str | None = None
-    flag: str | None = None
-    repeated: bool = True
 
 
 class Growth(Options):
@@ -59,15 +52,6 @@ class Growth(Options):
     replicates: tuple[int, ...]
     strategies: tuple[str, ...]
     trials: Annotated[int, Field(ge=0)] = 0
-
-
-def _counted(value: object) -> int | Literal["auto"]:
-    """Return a number of replicates: one sentence says what it may be, whatever was given instead."""
-    if value == "auto":
-        return "auto"
-    if isinstance(value, int) and 1 <= value <= _MOST_REPLICATES:
-        return value
-    raise ValueError(f"must be 'auto' or a number from 1 to {_MOST_REPLICATES}")
 
 
 class Settings(Options):
@@ -87,14 +71,16 @@ class Settings(Options):
         str,
         Asked(
             "The search space: wide (default), paper (the paper's protocol: a grid on three seeds, nobody stopped"
-            " early), or one of the problem's own."
+            " early), one of the problem's own, or a file, as tune-mtl spaces prints it.",
+            metavar="NAME|FILE",
         ),
     ] = "wide"
     strategies: Annotated[
         tuple[str, ...] | None,
         Asked(
-            "Which strategies are compared; all: every one that is installed and can train this network, with a line"
-            " for each other. Default: those of the space.",
+            "Which strategies are compared; your own as package.module:Class, found from the current directory; all:"
+            " every one that is installed and can train this network, with a line for each other. Default: those of the"
+            " space.",
             metavar="A,B",
         ),
     ] = None
@@ -117,13 +103,55 @@ class Settings(Options):
             flag="--set",
         ),
     ] = Field(default_factory=dict)
+    optimizer: Annotated[
+        str | None,
+        Asked(
+            "The optimizer of every trial; your own as package.module:Class, found from the current directory. Default:"
+            " the problem's.",
+            metavar="NAME",
+        ),
+    ] = None
+    schedule: Annotated[
+        str | None,
+        Asked(
+            "The learning rate over mini-batches; your own as package.module:function, found from the current"
+            " directory. Default: the problem's.",
+            metavar="NAME",
+        ),
+    ] = None
+    vary: Annotated[
+        dict[str, Any],
+        Asked(
+            "Further dimensions of the search, or other values than the space's: any config value or option, as values"
+            " 32,64,128, a range 4:16 (whole numbers), 0.1:0.9, or 1e-6:1e-2:log.",
+            metavar="KEY=VALUES",
+            flag="--search",
+        ),
+    ] = Field(default_factory=dict)
     algorithm: Annotated[
-        Literal["optuna", "random", "grid"],
-        Asked("Who chooses configs: optuna (default), random, or grid, which tries every one."),
+        str,
+        PlainValidator(accepted_algorithm),
+        Asked(
+            "Who chooses configs: optuna (default), random, grid, which tries every one, or a sampler of Optuna's, your"
+            " own too, as package.module:Class; see tune-mtl algorithms.",
+            metavar="optuna|random|grid|MODULE:NAME",
+        ),
     ] = "optuna"
     scheduler: Annotated[
-        Literal["asha", "none"], Asked("asha (default) stops hopeless trials early; none stops nobody.")
+        Literal["asha", "thaw", "none"],
+        Asked(
+            "asha (default) stops hopeless trials early; thaw pauses trials, and gives the next epochs to the one that"
+            " promises most; none stops nobody."
+        ),
     ] = "asha"
+    judge: Annotated[
+        Literal["last", "best", "smoothed"] | None,
+        Asked(
+            "The value by which an epoch is judged, by early stopping and by who chooses configs: last, that of the"
+            " epoch; best, the best so far; smoothed, the mean of the last three evaluations. Default: early stopping"
+            " sees the last one, who chooses configs the best so far."
+        ),
+    ] = None
     balance: Annotated[
         Literal["strategy", "none"],
         Asked(
@@ -139,7 +167,7 @@ class Settings(Options):
     ] = None
     replicates: Annotated[
         int | Literal["auto"],
-        PlainValidator(_counted),
+        PlainValidator(accepted_replicates),
         Asked(
             "How often each strategy is tuned, with other draws and another training seed each time: only repeated"
             " tunings tell strategies apart. auto: as often as it takes. Default: 8; with fewer samples, as many as get"
@@ -148,7 +176,7 @@ class Settings(Options):
         ),
     ] = 1
     max_replicates: Annotated[
-        Annotated[int, Field(ge=2, le=_MOST_REPLICATES)] | None,
+        Annotated[int, Field(ge=2, le=MOST_REPLICATES)] | None,
         Asked("How many replicates at most, where they are auto; default: 16."),
     ] = None
     max_epochs: Annotated[_Count | None, Asked("Epochs of a trial; default: the problem's.")] = None
@@ -171,6 +199,27 @@ class Settings(Options):
         Asked("The seeds of a grid, which tries every config on each; default: the space's.", metavar="A,B"),
     ] = None
     metric: Annotated[str | None, Asked("The objective; default: the problem's.", metavar="NAME[:min|max]")] = None
+    objective: Annotated[
+        str,
+        PlainValidator(accepted_objective),
+        Asked(
+            "How all tasks become the one number that trials are judged by: mean (default), the problem's objective or"
+            " --metric; worst task; weighted mean, with --task-weights; delta-m, with --task-reference.",
+            metavar="mean|worst|weighted|delta-m",
+        ),
+    ] = "mean"
+    task_weights: Annotated[
+        str | None,
+        Asked("Weights of tasks for --objective weighted; tasks not named have 1.", metavar="TASK=WEIGHT,..."),
+    ] = None
+    task_reference: Annotated[
+        str | None,
+        Asked(
+            "What --objective delta-m compares with: a value for every task, of a metric or, by the task's name, of its"
+            " loss; or the name of an earlier search, whose stl, else sus, was measured (SEARCH:STRATEGY: another).",
+            metavar="TASK=VALUE,...|SEARCH",
+        ),
+    ] = None
     time_budget: Annotated[
         _Amount | None,
         Asked("Seconds after which trials end at their next evaluation, and no other starts.", metavar="SECONDS"),
@@ -204,6 +253,23 @@ class Settings(Options):
             metavar="SEEDS",
         ),
     ] = 0
+    controls: Annotated[
+        int | Literal["auto", "all"],
+        PlainValidator(accepted_controls),
+        Asked(
+            "In how many of the tunings confirmation trains controls too: choices with as many updates as the one that"
+            " takes most, and all strategies at one learning rate. auto (default): in 3, those that can change what the"
+            " report says; all: in every one.",
+            metavar="TUNINGS|auto|all",
+        ),
+    ] = CONTROLLED
+    diagnose: Annotated[
+        bool, Asked("Whether trials look at conflicts of the tasks' gradients; changes no number; default: no.")
+    ] = False
+    diagnose_every: Annotated[
+        _Count | None, Asked("Epochs between two such looks, which it asks for; default: 1, of forty tasks 3.")
+    ] = None
+    diagnose_samples: Annotated[_Count | None, Asked("Validation samples of a look; default: few.")] = None
     report: Annotated[bool, Asked("Whether the page is written at the end; default: yes.", repeated=False)] = True
     export: Annotated[
         bool,
@@ -214,6 +280,12 @@ class Settings(Options):
         ),
     ] = True
 
+    space_content: dict[str, Any] | None = None
+    """The space, where it came from a file or was given as an object: as `search_spaces.files` reads it."""
+    contestants: dict[str, str] = Field(default_factory=dict)
+    """Where the strategies that are not built in are found, ``package.module:Class``, by name."""
+    task_reference_from: str | None = None
+    """Where the reference values were measured: the search and its strategy, in words."""
     grown: tuple[Growth, ...] = ()
     version: str = VERSION_OF_FORMAT_1
     format: int = 1
@@ -233,6 +305,19 @@ class Settings(Options):
             if not info.is_required()
         }
 
+    @property
+    def decided(self) -> dict[str, Any]:
+        """Return the config values that every trial has: ``fixed``, the optimizer and the schedule."""
+        own = {"optimizer": self.optimizer, "schedule": self.schedule}
+        return {**self.fixed, **{key: value for key, value in own.items() if value is not None}}
+
+    @property
+    def judged_by(self) -> dict[str, str]:
+        """Return the config values that say what trials are judged by, where the problem does not."""
+        metric = SCALARISATIONS.get(self.objective, self.metric)
+        own = {"metric": metric, "task_weights": self.task_weights, "task_reference": self.task_reference}
+        return {key: value for key, value in own.items() if value is not None}
+
     def public(self) -> dict[str, Any]:
         """Return the settings as JSON, to be kept and shown: without what passwords addresses may hold."""
         values = self.model_dump(mode="json")
@@ -246,8 +331,28 @@ class Settings(Options):
         if self.replicates not in ("auto", len(seeds)):
             raise ValueError(f"replicates={self.replicates} and {len(seeds)} seeds contradict each other")
 
+    def _check_thaw(self) -> None:
+        if self.algorithm == "grid":
+            raise ValueError("scheduler='thaw' chooses who trains on, a grid trains every one: use scheduler='none'")
+        if self.budget == "seconds":
+            raise ValueError("scheduler='thaw' needs budget='epochs' or 'updates': seconds differ each time")
+        if self.warm_start is not None:
+            raise ValueError("scheduler='thaw' cannot have a warm_start: it learns from learning curves of its own")
+
     @model_validator(mode="after")
     def _sensible(self) -> Self:
+        for key, value in (("optimizer", self.optimizer), ("schedule", self.schedule)):
+            if value is not None and self.fixed.get(key, value) != value:
+                raise ValueError(
+                    f"{key}={value} and --set {key}={self.fixed[key]} contradict each other: leave one of them out"
+                )
+        if self.objective != "mean" and self.metric is not None:
+            raise ValueError(f"objective={self.objective} and metric={self.metric} exclude each other")
+        for key, owner in (("task_weights", "weighted"), ("task_reference", "delta-m")):
+            if (getattr(self, key) is not None) != (self.objective == owner):
+                raise ValueError(f"objective='{owner}' and {key} need each other")
+        if self.scheduler == "thaw":
+            self._check_thaw()
         if self.algorithm == "grid" and self.balance == "none":
             raise ValueError("balance='none' needs an algorithm that chooses strategies: optuna or random")
         if self.replicates != 1 and self.balance == "none":
@@ -261,9 +366,14 @@ class Settings(Options):
             raise ValueError(f"max_replicates={self.max_replicates} needs replicates='auto'")
         if self.seeds is not None and "replicates" in self.model_fields_set:  # earlier versions have none
             self._check_seeds(self.seeds)
+        if self.judge is not None and self.scheduler == "none" and self.algorithm in ("random", "grid"):
+            raise ValueError(
+                f"judge={self.judge} has no use with scheduler='none' and algorithm='{self.algorithm}': nobody looks at"
+                " epochs. Leave it out"
+            )
         if self.confirm >= FRESH_SEEDS_FROM:
             raise ValueError(f"confirm={self.confirm} must be less than {FRESH_SEEDS_FROM}")
-        if self.warm_start is not None and self.algorithm != "optuna":
+        if self.warm_start is not None and self.algorithm in ("random", "grid"):
             raise ValueError(f"warm_start needs algorithm='optuna': {self.algorithm} learns nothing from other trials")
         if self.max_updates is not None and self.budget != "updates":
             raise ValueError(f"max_updates={self.max_updates} needs budget='updates'")
@@ -274,50 +384,14 @@ class Settings(Options):
         return self
 
 
-class SearchOptions(TypedDict, total=False):
-    """The keywords of :func:`tune_mtl.search` with their types, as editors and type checkers read them.
-
-    What each means, its default and its rule: :class:`Settings`. None is the default, whatever that is.
-    """
-
-    name: str | None
-    space: str | None
-    strategies: Sequence[str] | None
-    lr: str | None
-    groups: str | None
-    fixed: Mapping[str, Any] | None
-    algorithm: Literal["optuna", "random", "grid"] | None
-    scheduler: Literal["asha", "none"] | None
-    balance: Literal["strategy", "none"] | None
-    samples: int | None
-    replicates: int | Literal["auto"] | None
-    max_replicates: int | None
-    max_epochs: int | None
-    budget: Literal["epochs", "updates", "seconds"] | None
-    max_updates: int | None
-    max_seconds: float | None
-    seed: int | None
-    seeds: Sequence[int] | None
-    metric: str | None
-    time_budget: float | None
-    concurrency: int | None
-    cpus_per_trial: float | None
-    gpus_per_trial: float | None
-    address: str | None
-    storage: str | None
-    tracking_uri: str | None
-    warm_start: str | None
-    confirm: int | None
-    report: bool | None
-    export: bool | None
-
-
 def implied(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return what the ``given`` options decide of those that are not given; ``replicates`` have to be among them.
 
     The paper's protocol has its own algorithm and scheduler; what is tuned repeatedly is trained again on fresh seeds.
+    Searches of earlier versions had every control.
     """
     found = dict(PAPER) if given.get("space") == "paper" else {}
+    found["controls"] = "auto"
     if given.get("replicates", 1) != 1:
         found["confirm"] = 1
     return {key: value for key, value in found.items() if key not in given}

@@ -9,6 +9,7 @@ import torch
 
 from tune_mtl.core.errors import UserError
 from tune_mtl.core.seeds import generator
+from tune_mtl.strategies.group_draws import count_groupings
 
 Grouping: TypeAlias = int | Sequence[Sequence[str]]
 """How tasks are grouped: a number of groups, drawn at random, or the groups themselves."""
@@ -38,3 +39,17 @@ def make_groups(tasks: Sequence[str], groups: Grouping, seed: int) -> list[list[
             raise UserError(f"groups={chosen} must name every task exactly once: {', '.join(tasks)}.")
     ordered = [sorted(group, key=position.__getitem__) for group in chosen]
     return sorted(ordered, key=lambda group: position[group[0]])
+
+
+def distinct_draws(tasks: Sequence[str], groups: int, first: int, at_most: int) -> list[int]:
+    """Return the first seeds from ``first`` on that each draw another grouping, ``at_most`` or as many as there are.
+
+    Groupings are equally likely, so these are a simple random sample of them, without replacement.
+    """
+    wanted = min(at_most, count_groupings(len(tasks), groups))
+    found: dict[str, int] = {}
+    seed = first
+    while len(found) < wanted:
+        found.setdefault(str(make_groups(tasks, groups, seed)), seed)
+        seed += 1
+    return list(found.values())

@@ -30,6 +30,7 @@ class Recipe:
         clip: Gradient clipping.
         schedule: The factor of the learning rate at each mini-batch, or None for a constant one.
         autocast: Lower precision of forward passes, or None.
+        checkpoint_trunk: Whether the trunk's activations are computed again in each pass back instead of kept.
     """
 
     optimizer: "OptimizerFactory"
@@ -37,3 +38,4 @@ class Recipe:
     clip: ClipOptions = field(default_factory=ClipOptions)
     schedule: "Scale | None" = None
     autocast: "torch.dtype | None" = None
+    checkpoint_trunk: bool = False

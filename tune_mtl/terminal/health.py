@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Protocol
 
@@ -56,6 +56,43 @@ def looking() -> Iterator[None]:
     """Show that every node is looked at, without what Ray's own core writes where it is not let in."""
     with console().status("looking at every node ..."), _hushed():
         yield
+
+
+@contextmanager
+def telling() -> Iterator[Callable[[str], None]]:
+    """Show what is being done, a line that is always the latest; a plain output gets a line each."""
+    screen = console()
+    if not screen.is_terminal:
+        yield screen.print
+        return
+    with screen.status("...") as status:
+        yield lambda line: status.update(f"{line} ...")
+
+
+class Law(Protocol):
+    """What came of a law on a device, as far as it is shown."""
+
+    @property
+    def law(self) -> str:
+        """Its name."""
+
+    @property
+    def said(self) -> str:
+        """What went wrong."""
+
+
+def show_device(
+    device: str, tried: int, failures: Sequence[tuple[str, Law]], left_out: Sequence[str], page: str
+) -> None:
+    """Print what the examination of a device came to, and where its page is."""
+    screen = console()
+    for strategy, law in failures:
+        screen.print("failed   ", style=_COLOURS["failure"], end="")
+        screen.print(f"{strategy}, {law.law}: {law.said}", soft_wrap=True)
+    if left_out:
+        screen.print(f"left out: {', '.join(left_out)}", soft_wrap=True)
+    broken = _count(len(failures), "law") + " broken" if failures else "all laws hold"
+    screen.print(f"{device}: {tried} strategies, {broken}.\nthe page, to keep or to send: {page}", soft_wrap=True)
 
 
 @contextmanager

@@ -98,6 +98,19 @@ def show_claims(claims: "Sequence[Claim]") -> None:
             screen.print(f"{'':13}    {part}", soft_wrap=True)
 
 
+def show_estimates(rows: Sequence[Sequence[str]], text: str) -> None:
+    """Print what several searches take, and the whole in a sentence."""
+    table(("search", "state", "trials", "confirming runs", "takes about"), rows, title="the paper's comparison")
+    console().print(text, soft_wrap=True)
+
+
+def show_reproduction(claims: "Sequence[Claim]", page: Path) -> None:
+    """Print the verdicts of the claims and where the page is."""
+    console().print()
+    show_claims(claims)
+    console().print(f"\nthe whole page: {page}", soft_wrap=True)
+
+
 def show_best(name: str, best: "BestTrial") -> None:
     """Print one winner, its metrics, and the command that repeats it."""
     screen = console()
@@ -117,8 +130,9 @@ def show_best(name: str, best: "BestTrial") -> None:
         screen.print(f"repeat it exactly:\n  {command}", soft_wrap=True)
     else:
         screen.print(
-            f"no command repeats it: problem '{best.config['problem']}' was given as an object, which only its own"
-            f" program has. There: tune_mtl.train(problem, tune_mtl.best({name!r}).config)",
+            f"no command repeats it: its {best.kept_from_others()} was given as an object, which only its own program"
+            " has. There:"
+            f" tune_mtl.train(problem, tune_mtl.best({name!r}, strategy={best.config['strategy']!r}).config)",
             soft_wrap=True,
         )
 

@@ -20,7 +20,12 @@ PROBLEM = "tune_mtl.problem"
 ROLE = "tune_mtl.role"
 COMMON_LR = "tune_mtl.common_lr"
 CONFIRMATION = "tune_mtl.confirmation"
+CROSSING = "tune_mtl.factorial"
+STATES = {"confirm": CONFIRMATION, "factorial": CROSSING}
+"""By kind of runs that follow a search, the tag of the search's run that says whether all of them have ended."""
 WINNER = "tune_mtl.winner"
+CONTINUES = "tune_mtl.continues"
+"""The run whose epochs a longer one of the same config has taken over; it has them among its own."""
 PARENT = "mlflow.parentRunId"
 RUN_NAME = "mlflow.runName"
 NOTE = "mlflow.note.content"
@@ -32,8 +37,14 @@ JOURNALS = "tracking"
 SETTINGS_FILE = "search.json"
 """A search's settings: in its folder, and an artifact of its run."""
 
+SPACE_FILE = "space.yaml"
+"""The space of a search that was a file or an object, in its folder: the command that repeats it reads it there."""
+
 SNAPSHOT = "snapshot.zip"
 """The saved state of a search, in its folder: what a resume goes on from."""
+
+DIAGNOSIS_FILE = "diagnosis.json"
+"""The cosines between the tasks' gradients by epoch, an artifact of a trial that was diagnosed."""
 
 FACTS_FILE = "problem.json"
 """What a report has to know of the problem, an artifact of the search's run."""
@@ -45,7 +56,11 @@ CONFIRM, EQUAL_UPDATES, COMMON_PATH = "confirm", "equal_updates", "path"
 """Why a config is trained again: on fresh seeds; with as many updates as the one that takes most; for its path at the
 learning rate that all share."""
 
-KINDS = ("trial", "confirm")
+FACTORIAL = "factorial"
+"""Why a config is trained on every pair of a draw of groups and a seed: to tell the luck of one from that of the other.
+Such runs are of a kind of their own, and never ranked."""
+
+KINDS = ("trial", "confirm", FACTORIAL)
 """The kinds of runs under a search's run."""
 
 BY_MEAN, BY_TRIAL = "mean over seeds", "single trials"
@@ -53,8 +68,10 @@ BY_MEAN, BY_TRIAL = "mean over seeds", "single trials"
 
 NOW, BEST_SO_FAR = "Objective/now", "Objective/best so far"
 """The objective of a trial at each epoch, under names that come first on the page of its charts."""
-PER_EPOCH = ("train/", "val/", "path/total", "path/from_start", "updates", "seconds")
-ONCE = ("best/", "path/best_", "memory/", "test/")
+PER_EPOCH = (
+    "train/", "val/", "path/total", "path/from_start", "path/layer/", "updates", "seconds", "diagnosis/",
+)  # fmt: skip
+ONCE = ("best/", "path/best_", "memory/", "groups/", "test/")
 
 
 def experiment_name(problem: str) -> str:
@@ -80,6 +97,11 @@ def once(result: Mapping[str, Any]) -> dict[str, float]:
 def rerun_id(role: str, strategy: str, seed: int) -> str:
     """Return the trial id of a run that confirms; it begins with its role."""
     return f"{role}-{strategy}-{seed}"
+
+
+def factorial_id(strategy: str, groups: int, groups_seed: int, seed: int) -> str:
+    """Return the trial id of a run of a draw of groups, crossed with a seed; it begins with its role."""
+    return f"{FACTORIAL}-{strategy}-{groups}-{groups_seed}x{seed}"
 
 
 def role_of(trial_id: str) -> str:

@@ -16,13 +16,17 @@ class Replay:
     who is tried next and who is stopped may depend on who came first. The replay settles it: a trial that was started
     keeps its config, one that went on after an epoch goes on again, one that was stopped is stopped at the same epoch.
 
+    Where trials are paused and thawed, so may it be who gets the next epochs: those decisions are numbered.
+
     Attributes:
         started: Config by trial.
         reached: By trial, the last epoch that was reported, and whether it was the trial's last.
+        decisions: Who was given the next epochs, by the number of the decision.
     """
 
     started: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     reached: dict[str, tuple[int, bool]] = field(default_factory=dict)
+    decisions: dict[int, Mapping[str, Any]] = field(default_factory=dict)
 
     @classmethod
     def read(cls, folder: Path) -> "Replay":
@@ -34,6 +38,8 @@ class Replay:
                 replay.start(told["trial"], told["config"])
             elif record["call"] == "log":
                 replay.reach(told["trial"], told["epoch"], last=told.get("last", False))
+            elif record["call"] == "decide":
+                replay.decisions[told["number"]] = told["step"]
         return replay
 
     def start(self, trial: str, config: Mapping[str, Any]) -> None:

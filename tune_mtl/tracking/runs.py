@@ -24,7 +24,7 @@ _MARKER = "train/"
 
 
 class SearchRuns:
-    """The runs of one search, of one kind (``trial``, ``confirm``). Every call may be repeated."""
+    """The runs of one search, of one kind (``names.KINDS``). Every call may be repeated."""
 
     def __init__(
         self,
@@ -73,8 +73,8 @@ class SearchRuns:
         new = {key: value for key, value in (params or {}).items() if key not in found.data.params}
         if new:
             self._client.log_batch(self._parent, params=[Param(key, _text(value)) for key, value in new.items()])
-        if self._kind == "confirm":  # the search itself stays as complete as it is
-            self._client.set_tag(self._parent, names.CONFIRMATION, "running")
+        if self._kind in names.STATES:  # the search itself stays as complete as it is
+            self._client.set_tag(self._parent, names.STATES[self._kind], "running")
         else:
             self._client.update_run(self._parent, status="RUNNING")
         known = {**found.data.tags, **tags}
@@ -133,7 +133,7 @@ class SearchRuns:
             names.PARENT: self._parent or "",
         }
         label = f"{trial} {config['strategy']}"
-        if self._kind == "confirm":
+        if self._kind in names.STATES:
             label, tags[names.ROLE] = trial, names.role_of(trial)
         created = self._client.create_run(self._experiment, start_time=at, run_name=label, tags=tags)
         run_id = created.info.run_id
@@ -215,8 +215,8 @@ class SearchRuns:
         self._client.log_text(self._parent, table.to_csv(index=False), f"{self._kind}s.csv")
         if best is not None:
             self._client.log_dict(self._parent, dict(best), "best_config.json")
-        if self._kind == "confirm":
-            self._client.set_tag(self._parent, names.CONFIRMATION, "complete" if complete else "interrupted")
+        if self._kind in names.STATES:
+            self._client.set_tag(self._parent, names.STATES[self._kind], "complete" if complete else "interrupted")
         else:
             self._client.set_terminated(self._parent, "FINISHED" if complete else "KILLED")
 

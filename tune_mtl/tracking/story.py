@@ -26,6 +26,8 @@ class Story:
         self._epochs: dict[str, int] = {}
         self._spent = 0
         self._ended: set[str] = set()
+        self._paused: set[str] = set()
+        self._pauses = False
         self._best: dict[str, float] = {}
         self._step = 0
 
@@ -36,7 +38,7 @@ class Story:
             if record["call"] == "open":
                 self.start(told["trial"], told["config"])
             elif record["call"] == "log":
-                self.reach(told["trial"], told["epoch"], told["values"])
+                self.reach(told["trial"], told["epoch"], told["values"], paused=told.get("paused", False))
             elif record["call"] == "end":
                 self.end(told["trial"])
         return self
@@ -45,25 +47,49 @@ class Story:
         """Note that a trial was started, or started again."""
         self._strategies[trial] = str(config["strategy"])
 
-    def reach(self, trial: str, epoch: int, values: Mapping[str, float]) -> dict[str, Any] | None:
-        """Note that a trial has reported; returns what is to be told if its strategy does better than ever before."""
-        self._spent += max(0, epoch - self._epochs.get(trial, 0))
-        self._epochs[trial] = max(epoch, self._epochs.get(trial, 0))
+    def reach(
+        self, trial: str, epoch: int, values: Mapping[str, float], *, paused: bool = False
+    ) -> dict[str, Any] | None:
+        """Note that a trial has reported, and perhaps pauses.
+
+        Returns:
+            What is to be told if its strategy does better than ever before, or it pauses.
+        """
+        known = self._epochs.get(trial, 0)
+        self._spent += max(0, epoch - known)
+        self._epochs[trial] = max(epoch, known)
+        told = self._better(trial, values)
+        if epoch > known:
+            (self._paused.add if paused else self._paused.discard)(trial)
+            self._pauses |= paused
+            told |= self._counts() if paused else {}
+        return self._point(told) if told else None
+
+    def _better(self, trial: str, values: Mapping[str, float]) -> dict[str, float]:
+        """Return the new best value of a trial's strategy, if it is one."""
         if self._objective is None or trial not in self._strategies:
-            return None
+            return {}
         strategy, value = self._strategies[trial], values.get(self._objective.metric)
         if value is None or not self._objective.better(value, self._best.get(strategy)):
-            return None
+            return {}
         self._best[strategy] = value
-        return self._point({BEST_SO_FAR + strategy: value})
+        return {BEST_SO_FAR + strategy: value}
+
+    def _counts(self) -> dict[str, float]:
+        """Return what is counted; paused trials where there ever were any."""
+        counts: dict[str, float] = {"trials_ended": len(self._ended), "epochs_spent": self._spent}
+        if self._pauses:
+            counts["trials_paused"] = len(self._paused)
+        return {f"{self._group}/{name}": count for name, count in counts.items()}
 
     def end(self, trial: str) -> dict[str, Any] | None:
         """Note that a trial has ended; returns what is to be told, unless it had ended before."""
         if trial in self._ended:
             return None
         self._ended.add(trial)
-        counts = {f"{self._group}/trials_ended": len(self._ended), f"{self._group}/epochs_spent": self._spent}
-        return self._point({**{BEST_SO_FAR + strategy: value for strategy, value in self._best.items()}, **counts})
+        self._paused.discard(trial)
+        best = {BEST_SO_FAR + strategy: value for strategy, value in self._best.items()}
+        return self._point({**best, **self._counts()})
 
     def _point(self, values: Mapping[str, float]) -> dict[str, Any]:
         """Return a point of the charts: over the epochs spent, and always after the point before it."""

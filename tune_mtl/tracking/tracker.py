@@ -1,5 +1,6 @@
 """What is written down of a search's trials: every event goes into the journal, and from there to MLflow."""
 
+import json
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -13,6 +14,7 @@ from tune_mtl.core.objective import Objective
 from tune_mtl.core.outcome import Outcome
 from tune_mtl.tracking import names
 from tune_mtl.tracking.delivery import Delivery
+from tune_mtl.tracking.diagnoses import Diagnoses
 from tune_mtl.tracking.journal import Journal, read_journal
 from tune_mtl.tracking.runs import SearchRuns
 from tune_mtl.tracking.story import Story
@@ -32,12 +34,14 @@ class Recorded:
         values: The metrics that are said once of the whole trial.
         folder: Its last checkpoint, with the best weights; None where there is none.
         reason: Why it ended so, where there is something to say.
+        continued: The trial whose epochs it has taken over, if there is one.
     """
 
     outcome: Outcome
     values: Mapping[str, float]
     folder: Path | None
     reason: str | None = None
+    continued: str | None = None
 
 
 @dataclass
@@ -51,8 +55,9 @@ class Tracker:
         varied: The config keys that differ between trials: they become params.
         check_weights: Raises for a file of weights that is not whole, such as a copy that is still being written.
         tags: Versions, device, data fingerprint: on every run.
-        kind: ``trial``, or ``confirm``.
+        kind: One of ``names.KINDS``.
         folder: Where the journal is.
+        kept: The trials whose checkpoints stay when they have ended.
     """
 
     uri: str
@@ -63,6 +68,7 @@ class Tracker:
     tags: dict[str, str] = field(default_factory=dict)
     kind: str = "trial"
     folder: Path = Path()
+    kept: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         self._delivered: list[Path] = []
@@ -82,10 +88,12 @@ class Tracker:
         self._runs = SearchRuns(self.uri, self.problem, self.search, self.kind, self.check_weights)
         run_id = self._runs.open_search({**self.tags, **tags}, files, params)
         objective = Objective.parse(tags[names.OBJECTIVE]) if names.OBJECTIVE in tags else None
-        group = "search" if self.kind == "trial" else "confirmation"
+        group = {"trial": "search", "confirm": "confirmation"}.get(self.kind, self.kind)
         self._story = Story(objective, group).read(read_journal(self.folder))
+        self._diagnoses = Diagnoses().read(read_journal(self.folder))
         calls: dict[str, Callable[..., None]] = {
             "open": self._runs.open_trial, "log": self._log, "note": self._runs.note, "end": self._end_trial,
+            "decide": _for_a_replay_alone,
         }  # fmt: skip
         self._delivery = Delivery(Journal(self.folder), calls, self._runs.answers)
         return run_id
@@ -120,14 +128,41 @@ class Tracker:
         """Open the run of a trial that starts, or starts again."""
         varied = {key: config[key] for key in self.varied if key in config}
         self._story.start(trial, config)
+        self._diagnoses.start(trial, config)
         self._delivery.submit("open", trial=trial, config=dict(config), varied=varied, replicate=replicate, at=now())
 
-    def report(self, trial: str, epoch: int, result: Mapping[str, Any], *, last: bool) -> None:
-        """Record an evaluation in one batch; ``last``: the scheduler stops the trial after it."""
+    def report(
+        self,
+        trial: str,
+        epoch: int,
+        result: Mapping[str, Any],
+        *,
+        last: bool,
+        paused: bool = False,
+        diagnosis: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Record an evaluation in one batch.
+
+        Args:
+            trial: Which trial.
+            epoch: After which epoch.
+            result: What it reports.
+            last: Whether the scheduler stops the trial after it.
+            paused: Whether the trial pauses after it.
+            diagnosis: The cosines between the tasks' gradients, where it looked at them.
+        """
         values = names.per_epoch(result)
         if values:
-            told = self._story.reach(trial, epoch, values)
-            self._delivery.submit("log", trial=trial, epoch=epoch, values=values, last=last, story=told, at=now())
+            told = self._story.reach(trial, epoch, values, paused=paused)
+            self._diagnoses.reach(trial, diagnosis)
+            more = ({} if diagnosis is None else {"diagnosis": diagnosis}) | ({"paused": True} if paused else {})
+            self._delivery.submit(
+                "log", trial=trial, epoch=epoch, values=values, last=last, story=told, at=now(), **more
+            )
+
+    def decide(self, number: int, step: Mapping[str, Any]) -> None:
+        """Keep a decision about who gets the next epochs, before it is carried out."""
+        self._delivery.submit("decide", number=number, step=dict(step))
 
     def note(self, trial: str, text: str, file: str) -> None:
         """Keep a text, such as a traceback, as an artifact of the trial's run."""
@@ -135,7 +170,11 @@ class Tracker:
 
     def end(self, trial: str, ended: Recorded) -> None:
         """Close the run of a trial that has ended."""
-        tags = {**self.tags, **({names.REASON: ended.reason} if ended.reason else {})}
+        seen = self._diagnoses.of(trial)
+        if seen is not None:
+            self.note(trial, json.dumps(seen), names.DIAGNOSIS_FILE)
+        told = {names.REASON: ended.reason, names.CONTINUES: ended.continued}
+        tags = {**self.tags, **{tag: value for tag, value in told.items() if value}}
         self._delivery.submit(
             "end",
             trial=trial,
@@ -155,8 +194,10 @@ class Tracker:
         at: int,
         last: bool = False,  # noqa: ARG002
         story: Mapping[str, Any] | None = None,
+        diagnosis: Mapping[str, Any] | None = None,  # noqa: ARG002
+        paused: bool = False,  # noqa: ARG002
     ) -> None:
-        """Deliver an evaluation; whether it was the last is for a replay alone."""
+        """Deliver an evaluation; what became of the trial is for a replay alone, what was diagnosed for the end."""
         self._runs.log(trial, epoch, values, at)
         self._tell(story, at)
 
@@ -179,8 +220,12 @@ class Tracker:
         files = {} if folder is None else {BEST_WEIGHTS: Path(folder) / BEST_WEIGHTS}
         self._runs.close_trial(trial, outcome, values, tags, files, at)
         self._tell(story, at)
-        if folder is not None:
+        if folder is not None and trial not in self.kept:
             self._delivered += Path(folder).parent.glob("checkpoint_*")
+
+
+def _for_a_replay_alone(**_: Any) -> None:
+    """Deliver nothing: only a resume reads it."""
 
 
 def now() -> int:

@@ -14,15 +14,26 @@ from tune_mtl.core.objective import Objective
 from tune_mtl.core.options import Options, ShareOfRun, build, flat_names, read_options
 from tune_mtl.core.problem import Problem
 from tune_mtl.problems.registry import PROBLEM
+from tune_mtl.strategies.alike import GroupsBy, check_groups_by
 from tune_mtl.strategies.grouping import make_groups
-from tune_mtl.strategies.info import count
-from tune_mtl.strategies.make import check_groups_allowed, check_learning_rate, option_owners
-from tune_mtl.strategies.optimizers import optimizer_info, optimizers
-from tune_mtl.strategies.registry import registry, strategy_info
-from tune_mtl.strategies.schedules import schedules
+from tune_mtl.strategies.info import NOT_COMPILED, StrategyInfo, count
+from tune_mtl.strategies.make import check_groups_allowed, check_learning_rate, check_precision, option_owners
+from tune_mtl.strategies.optimizers import optimizer_info
+from tune_mtl.strategies.own_schedules import try_schedule
+from tune_mtl.strategies.parts import every_part
+from tune_mtl.strategies.registry import everyone, strategy_info
+from tune_mtl.strategies.schedules import schedule_info
+from tune_mtl.training.brought import with_names
+from tune_mtl.training.diagnosis.asked import check_diagnosis
 
 _Positive = Annotated[int, Field(ge=1, lt=2**31)]
 _MODEL = "model_"
+_OFTEN_ABSENT = (
+    "strategy_from", "optimizer_from", "schedule_from", "groups", "groups_seed", "groups_by", "max_updates",
+    "max_seconds", "task_weights", "task_reference", "diagnose_every", "diagnose_samples",
+)  # fmt: skip
+_ABSENT = {**dict.fromkeys(_OFTEN_ABSENT), "accumulate": 1, "checkpoint_trunk": False}
+"""Values that a config is written without: those of earlier versions do not have them."""
 
 
 class Config(Options):
@@ -30,13 +41,21 @@ class Config(Options):
 
     Attributes:
         problem: A built-in name or ``package.module:attribute``.
-        strategy: One of the registry.
+        strategy: The name of a strategy; what is given may also be ``package.module:Class``, or the class.
+        strategy_from: Where one that is not built in is found, ``package.module:Class``; its record says its name.
         lr: Learning rate.
         groups: How many groups, or which; only for strategies that have groups.
+        groups_seed: Draws the groups, where they are a count; default: ``seed`` draws them too.
+        groups_by: How a count of groups is filled: ``random`` (default), ``affinity`` or ``conflict``, which measure
+            the tasks' gradients first.
         seed: Of everything random.
-        optimizer: Its name.
-        schedule: The learning rate over mini-batches: ``constant``, ``cosine`` or ``step``.
+        optimizer: Its name; what is given may also be ``package.module:Class``, or the class.
+        optimizer_from: Where one that is not built in is found; the name of the class, in small letters, is its own.
+        schedule: The learning rate over mini-batches, by name; or ``package.module:function``, or the function.
+        schedule_from: Where one that is not built in is found.
         batch_size: Samples per mini-batch; a last partial one is dropped.
+        accumulate: Mini-batches that an update is gathered from, as if they were one; the network holds one at a time.
+            At the end of an epoch there may be fewer left.
         eval_batch_size: Samples per evaluation batch.
         epochs: Passes over the training set.
         evaluate_every: Epochs between evaluations; the last epoch is always evaluated.
@@ -44,22 +63,34 @@ class Config(Options):
         max_seconds: Likewise seconds of training and evaluation. Wall-clock time does not repeat exactly.
         threads: CPU threads; they change the last bits of results.
         metric: The objective, ``name:min|max``.
+        task_weights: The tasks' weights in ``val/weighted_loss``, ``left=2,sum=0.5``; others have 1.
+        task_reference: The reference values of ``val/delta_m``, ``left/accuracy=0.93,sum=0.4``.
         device: ``auto`` (CUDA if there is one), ``cpu``, ``cuda``, ``cuda:1``.
-        precision: ``fp32``, or ``bf16`` for autocast forward passes.
+        precision: ``fp32``, or ``bf16`` for autocast forward passes; ``fp16`` likewise, with scaled losses.
         channels_last: Memory format of images and convolutions.
         compile: ``torch.compile`` the trunk.
+        checkpoint_trunk: Compute the trunk's activations again in each pass back instead of keeping them.
         deterministic: Only deterministic kernels: on CUDA needed for exact repetition, and slower.
+        diagnose_every: Epochs between two looks at the tasks' gradients; None, the default: never. No other number of
+            the trial depends on it.
+        diagnose_samples: Samples of such a look; default: as many as cost little.
         options: What belongs to one owner, by flat name: ``adam_weight_decay``, ``model_channels``.
     """
 
     problem: str
     strategy: str
+    strategy_from: str | None = None
     lr: float
     groups: int | list[list[str]] | None = None
+    groups_seed: Annotated[int, Field(ge=0, lt=2**63)] | None = None
+    groups_by: GroupsBy | None = None
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     optimizer: str = "adam"
+    optimizer_from: str | None = None
     schedule: str = "constant"
+    schedule_from: str | None = None
     batch_size: _Positive = 64
+    accumulate: _Positive = 1
     eval_batch_size: _Positive = 256
     epochs: _Positive = 10
     evaluate_every: _Positive = 1
@@ -67,11 +98,16 @@ class Config(Options):
     max_seconds: Annotated[float, Field(gt=0)] | None = None
     threads: Annotated[int, Field(ge=1, le=4096)] = 1
     metric: str = "val/loss:min"
+    task_weights: str | None = None
+    task_reference: str | None = None
     device: str = "auto"
-    precision: Literal["fp32", "bf16"] = "fp32"
+    precision: Literal["fp32", "bf16", "fp16"] = "fp32"
     channels_last: bool = False
     compile: bool = False
+    checkpoint_trunk: bool = False
     deterministic: bool = False
+    diagnose_every: _Positive | None = None
+    diagnose_samples: _Positive | None = None
     options: Mapping[str, Any] = {}
 
     @field_validator("groups", mode="before")
@@ -92,8 +128,15 @@ class Config(Options):
         """Keyword arguments of ``problem.model``."""
         return {key.removeprefix(_MODEL): value for key, value in self.options.items() if key.startswith(_MODEL)}
 
+    def steps_per_epoch(self, samples: int) -> int:
+        """Return the mini-batches of an epoch of so many samples, at least one; accumulated ones count as one."""
+        return max(1, math.ceil(samples // self.batch_size / self.accumulate))
+
     def mini_batches(self, per_epoch: int, tasks: int) -> int:
-        """Return how many mini-batches the trial takes: schedules, and options that are shares of a run, go by it."""
+        """Return how many mini-batches the trial takes: schedules, and options that are shares of a run, go by it.
+
+        Accumulated ones count as one, also in ``per_epoch``.
+        """
         whole = self.epochs * per_epoch
         if self.max_updates is None:
             return whole
@@ -106,6 +149,12 @@ class Config(Options):
             return 1
         groups = len(self.groups) if isinstance(self.groups, list) else self.groups
         return count(info.updates, tasks, groups or tasks)
+
+    @property
+    def costs(self) -> StrategyInfo:
+        """The strategy's record, with what it costs under its options here."""
+        info = strategy_info(self.strategy)
+        return info.under(self._strategy_record) if info.variants else info
 
     @property
     def _strategy_record(self) -> Options:
@@ -125,9 +174,13 @@ class Config(Options):
         }
 
     def as_dict(self) -> dict[str, Any]:
-        """Return one flat JSON object; ``groups`` only where the strategy has them, limits only where there are any."""
+        """Return one flat JSON object; ``groups`` only where the strategy has them; limits, a seed of the groups'
+        own, and what newer versions brought, only where there is any.
+
+        ``strategy_from``, ``optimizer_from`` and ``schedule_from`` are there only for what is not built in.
+        """
         values = self.model_dump(mode="json", exclude={"options"})
-        absent = [key for key in ("groups", "max_updates", "max_seconds") if values[key] is None]
+        absent = [key for key, value in _ABSENT.items() if values[key] == value]
         for key in absent:
             del values[key]
         return values | dict(self.options)
@@ -144,8 +197,14 @@ def resolve(problem: Problem, given: Mapping[str, Any], name: str | None = None)
     Raises:
         UserError: for an unknown key, a value out of range, groups that cannot be, an option of someone else.
     """
-    defaults = {"threads": len(os.sched_getaffinity(0)), "metric": str(problem.judged_by), **problem.defaults}
     known = Config.model_fields.keys() - {"options"}
+    given = with_names(given)
+    defaults = {"threads": len(os.sched_getaffinity(0)), "metric": str(problem.judged_by), **problem.defaults}
+    defaults = {
+        key: value
+        for key, value in with_names(defaults).items()
+        if not key.endswith("_from") or given.get(key.removesuffix("_from")) is None
+    }
     named = {PROBLEM + key if key in problem.own_options else key: value for key, value in given.items()}
     kept = {key: _plain(key, value) for key, value in named.items() if value is not None or key not in known}
     flat = {**_without_options_of_others({**defaults, **kept}, known), **kept}
@@ -156,14 +215,18 @@ def resolve(problem: Problem, given: Mapping[str, Any], name: str | None = None)
     if default_lr is not None:
         flat.setdefault("lr", default_lr)
     for key in ("strategy", "lr"):
-        if key not in flat:
+        if flat.get(key) is None:
             raise UserError(f"{key} is missing: give --{key}, or a --config FILE that has it.")
     info = strategy_info(str(flat["strategy"]))
     check_learning_rate(flat["lr"])
+    _check_names(option_owners(info, str(flat.get("optimizer", "adam")), str(flat.get("schedule", "constant"))), known)
     options = {key: value for key, value in flat.items() if key not in known}
     config: Config = build(Config, {**{key: flat[key] for key in known & flat.keys()}, "options": options})
     config = config.model_copy(update={"metric": str(objective(problem, config.metric))})
-    check_groups_allowed(info, config.groups)
+    check_groups_allowed(info, config.groups, config.groups_seed)
+    check_precision(info, half=config.precision == "fp16")
+    check_groups_by(info, config.groups, config.groups_by)
+    check_diagnosis(info, len(problem.tasks), config.diagnose_every, config.diagnose_samples)
     if info.has_groups:
         tasks = [task.name for task in problem.tasks]
         count = len(tasks) if config.groups is None else config.groups
@@ -172,9 +235,21 @@ def resolve(problem: Problem, given: Mapping[str, Any], name: str | None = None)
     optimizer_info(config.optimizer)
     if config.compile and not info.compiles:
         raise UserError(f"strategy '{info.name}' cannot be compiled: its masks move while it trains. Drop --compile.")
+    if config.compile and config.checkpoint_trunk:
+        raise UserError(NOT_COMPILED)
     _check_options(problem, config)
     _check_length(config)
     return config
+
+
+def _check_names(owners: Mapping[str, type[Options]], known: Collection[str]) -> None:
+    """Refuse a strategy, optimizer or schedule whose options could not be told from other values of a config."""
+    for key, (owner, _) in flat_names(owners).items():
+        if key in known or key.startswith((_MODEL, PROBLEM)):
+            raise UserError(
+                f"'{owner}' has an option that a config calls '{key}', which means something else there: give"
+                f" '{owner}' another name."
+            )
 
 
 def _check_length(config: Config) -> None:
@@ -194,9 +269,7 @@ def _without_options_of_others(flat: Mapping[str, Any], known: Collection[str]) 
     """``flat`` without options of named optimizers and schedules that it does not name: a problem may have defaults
     for several."""
     chosen = {flat.get("optimizer", "adam"), flat.get("schedule", "constant")}
-    owners = {name: info.options for name, info in optimizers.items()}
-    owners |= {name: info.options for name, info in schedules.items()}
-    others = {name: options for name, options in owners.items() if name not in chosen}
+    others = {name: options for name, options in every_part().items() if name not in chosen}
     return {key: value for key, value in flat.items() if key in known or key not in flat_names(others)}
 
 
@@ -254,13 +327,49 @@ def _check_options(problem: Problem, config: Config) -> None:
             )
         known = {*own, *model_names, *(Config.model_fields.keys() - {"options"})}
         raise UserError(f"unknown option '{key}'. {did_you_mean(key, known)}")
-    read_options(config.strategy_options_for(mini_batches=1), owners)
+    records = read_options(config.strategy_options_for(mini_batches=1), owners)
+    optimizer = optimizer_info(config.optimizer)
+    if optimizer.brought is not None:
+        from tune_mtl.strategies.optimizer_trial import try_optimizer
+
+        try_optimizer(optimizer, records[config.optimizer])
+
+
+def mini_batches(problem: Problem, config: Config) -> int:
+    """Return the length of a trial in mini-batches, at least one.
+
+    Raises:
+        OSError: where the data are not on this machine.
+    """
+    data = problem.data("train")
+    per_epoch = config.steps_per_epoch(0 if data is None else len(data))
+    return config.mini_batches(per_epoch, len(problem.tasks))
+
+
+def check_schedule(config: Config, mini_batches: int) -> None:
+    """Refuse a schedule that has no factor for each of so many mini-batches."""
+    owners = {config.schedule: schedule_info(config.schedule).options}
+    own = config.strategy_options_for(mini_batches)
+    record = read_options({key: own[key] for key in flat_names(owners) if key in own}, owners)[config.schedule]
+    try_schedule(schedule_info(config.schedule), record, mini_batches)
 
 
 def _owner(key: str) -> str | None:
     """Return the strategy, optimizer or schedule that has option ``key``; to ask is to load every strategy."""
-    everyone = {name: info.options for name, info in registry.items()}
-    everyone |= {name: info.options for name, info in optimizers.items()}
-    everyone |= {name: info.options for name, info in schedules.items()}
-    owner, _ = flat_names(everyone).get(key, (None, ""))
+    owners = {name: info.options for name, info in everyone().items()}
+    owners |= every_part()
+    owner, _ = flat_names(owners).get(key, (None, ""))
     return owner
+
+
+def check_same_config(saved: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Refuse to continue a run under another config; say what differs."""
+    differing = [
+        f"{key}={saved.get(key, 'absent')!r} there, {now.get(key, 'absent')!r} now"
+        for key in sorted(saved.keys() | now.keys())
+        if saved.get(key) != now.get(key)
+    ]
+    if differing:
+        raise UserError(
+            f"the run to resume has another config: {'; '.join(differing)}. Give its config, or another --out."
+        )

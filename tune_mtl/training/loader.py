@@ -2,7 +2,8 @@
 
 import queue
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 
 import torch
 from torch import Tensor
@@ -46,6 +47,13 @@ def batches(
         loaded = map(Batch.pin_memory, loaded)
         loaded = loaded if random else _read_ahead(loaded)
     return map(place, loaded)
+
+
+def gathered(coming: Iterable[Batch], count: int) -> Iterator[list[Batch]]:
+    """Yield lists of ``count`` batches, the last of what is left; none is asked for before its list's turn."""
+    source = iter(coming)
+    while together := list(islice(source, count)):
+        yield together
 
 
 def _read_ahead(source: Iterator[Batch]) -> Iterator[Batch]:

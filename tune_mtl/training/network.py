@@ -12,6 +12,9 @@ from tune_mtl.core.model import MultiTaskModel
 from tune_mtl.core.problem import Problem
 from tune_mtl.core.seeds import generator
 
+AUTOCAST = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}
+"""Values of ``precision``, and what forward passes are made in."""
+
 
 def fresh_model(problem: Problem, options: Mapping[str, Any], train: Callable[[], Data | None]) -> MultiTaskModel:
     """Make a network on the CPU, initialised from the global random state.

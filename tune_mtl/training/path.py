@@ -1,8 +1,6 @@
 """How far the shared weights travel: the paper's covered distance, measured where the weights are."""
 
 from collections.abc import Iterable, Mapping
-from functools import reduce
-from itertools import accumulate
 from typing import Any
 
 import torch
@@ -11,10 +9,8 @@ from torch.optim import Optimizer
 
 from tune_mtl.core.errors import UserError
 from tune_mtl.core.model import MultiTaskModel
-from tune_mtl.core.torch_compat import BatchNorm, copy_each, subtract_each
-
-_BLOCK = 1024
-"""Norms are taken over blocks of this many weights, then over blocks in float64: nearly exact, and fast."""
+from tune_mtl.core.torch_compat import BatchNorm, copy_each
+from tune_mtl.training.last_weights import Flat, LastWeights
 
 
 class PathLength:
@@ -22,7 +18,7 @@ class PathLength:
 
     The trunk's weights without BatchNorm's affine parameters; Frobenius norm over all of them together. Steps are seen
     through the optimizers' own hooks: nothing waits for the device, nothing is copied to the host, until ``total`` or
-    ``from_start`` is read.
+    ``from_start`` is read. With ``by_layer`` each layer's own path is measured too.
 
     Attributes:
         updates: Steps counted so far.
@@ -30,18 +26,20 @@ class PathLength:
             the default, keeps none.
     """
 
-    def __init__(self, model: MultiTaskModel, optimizers: Iterable[Optimizer]) -> None:
+    def __init__(self, model: MultiTaskModel, optimizers: Iterable[Optimizer], *, by_layer: bool = False) -> None:
         self._weights = traced_weights(model.trunk)
         if not self._weights:
             raise UserError("the trunk has no trainable weights (BatchNorm aside): there is no path to trace.")
-        self._step = _Flat(self._weights)
-        self._start = _Flat(self._weights)
+        self._last = LastWeights(self._weights)
+        self._start = Flat(self._weights)
         with torch.no_grad():
-            self._start.copy_from(self._weights)
+            copy_each(self._start.views, [*self._weights])
         self._total = torch.zeros((), dtype=torch.float64, device=self._weights[0].device)
+        self._layers = _Layers(model.trunk, self._weights, self._last.owners) if by_layer else None
         self.updates = 0
         self.steps: list[Tensor] | None = None
         self._hooks = []
+        self._depth = 0
         trunk = {id(p) for p in model.trunk.parameters()}
         for optimizer in optimizers:
             if any(id(p) in trunk for group in optimizer.param_groups for p in group["params"]):
@@ -53,16 +51,19 @@ class PathLength:
         """Return the sum over all steps of ``||w_after - w_before||``."""
         return self._total.item()
 
+    def by_layer(self) -> dict[str, float]:
+        """Return the sum over all steps of how far each layer of the trunk moved, as ``path/layer/<name>``."""
+        return {} if self._layers is None else self._layers.lengths()
+
     @torch.no_grad()
     def from_start(self) -> float:
         """``||w_now - w_start||``: the shortest way to where the path has led."""
-        self._step.copy_from(self._start.views)
-        self._step.subtract(self._weights)
-        return self._step.norm().item()
+        return self._last.distance(self._start.views).item()
 
     def state_dict(self) -> dict[str, Any]:
         """Return the path so far and where it started."""
-        return {"total": self._total.clone(), "updates": self.updates, "start": self._start.buffer}
+        by_layer = {} if self._layers is None else {"layers": self._layers.totals.clone()}
+        return {"total": self._total.clone(), "updates": self.updates, "start": self._start.buffer, **by_layer}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from ``state``."""
@@ -70,6 +71,8 @@ class PathLength:
             raise UserError("this path was traced on a trunk of another size.")
         self._total.copy_(state["total"])
         self._start.buffer.copy_(state["start"])
+        if self._layers is not None:
+            self._layers.totals.copy_(state["layers"])
         self.updates = state["updates"]
 
     def close(self) -> None:
@@ -80,14 +83,21 @@ class PathLength:
 
     @torch.no_grad()
     def _before(self, *_: Any) -> None:
-        self._step.copy_from(self._weights)
+        self._depth += 1
+        if self._depth == 1:  # a step may call that of its base class, whose hooks are these too
+            self._last.keep()
 
     @torch.no_grad()
     def _after(self, *_: Any) -> None:
-        self._step.subtract(self._weights)
-        length = self._step.norm()
+        self._depth -= 1
+        if self._depth:
+            return
+        moved: list[Tensor] | None = None if self._layers is None else []
+        length = self._last.go_on(moved)
         self._total.add_(length)
         self.updates += 1
+        if self._layers is not None and moved is not None:
+            self._layers.add(moved)
         if self.steps is not None:
             self.steps.append(length)
 
@@ -98,24 +108,25 @@ def traced_weights(trunk: nn.Module) -> list[nn.Parameter]:
     return [p for p in trunk.parameters() if p.requires_grad and id(p) not in norms]
 
 
-class _Flat:
-    """One padded buffer as large as some weights, with a view for each of them."""
+class _Layers:
+    """How far each layer has moved: a layer is a module of the trunk that has traced weights of its own.
 
-    def __init__(self, like: list[nn.Parameter]) -> None:
-        sizes = [weight.numel() for weight in like]
-        dtype = reduce(torch.promote_types, (weight.dtype for weight in like), torch.float32)
-        blocks = -(-sum(sizes) // _BLOCK)
-        self.buffer = torch.zeros(blocks, _BLOCK, dtype=dtype, device=like[0].device)
-        flat = self.buffer.view(-1)
-        ends = accumulate(sizes)
-        self.views = [flat[e - n : e].view(w.shape) for e, n, w in zip(ends, sizes, like, strict=True)]
+    Weights that are the trunk's own, in none of its modules, are a layer each.
+    """
 
-    def copy_from(self, weights: list[Any]) -> None:
-        copy_each(self.views, weights)
+    def __init__(self, trunk: nn.Module, weights: list[nn.Parameter], owners: list[int]) -> None:
+        """``owners`` says of which weight each piece is whose length will be given."""
+        modules = {id(p): name.rpartition(".")[0] or name for name, p in trunk.named_parameters()}
+        owned = [modules[id(weights[owner])] for owner in owners]
+        self._names = list(dict.fromkeys(owned))
+        device = weights[0].device
+        belongs = [[float(owner == name) for owner in owned] for name in self._names]
+        self._belongs = torch.tensor(belongs, dtype=torch.float64, device=device)
+        self.totals = torch.zeros(len(self._names), dtype=torch.float64, device=device)
 
-    def subtract(self, weights: list[Any]) -> None:
-        subtract_each(self.views, weights)
+    def add(self, lengths: list[Tensor]) -> None:
+        """Add the way of each layer, from how far the pieces of its weights moved."""
+        self.totals.add_((self._belongs @ torch.stack(lengths).double().square()).sqrt_())
 
-    def norm(self) -> Tensor:
-        norm: Tensor = torch.linalg.vector_norm(torch.linalg.vector_norm(self.buffer, dim=1), dtype=torch.float64)
-        return norm
+    def lengths(self) -> dict[str, float]:
+        return {f"path/layer/{name}": total for name, total in zip(self._names, self.totals.tolist(), strict=True)}

@@ -9,18 +9,22 @@ from typing import Any, NoReturn, TypeAlias
 import torch
 
 from tune_mtl.core.data import Batch, Data
-from tune_mtl.core.errors import UserError, did_you_mean
+from tune_mtl.core.errors import UserError
 from tune_mtl.core.nested import tensors
 from tune_mtl.core.problem import Problem
 from tune_mtl.core.seeds import generator, global_state, isolated, seed_everything, set_global_state
+from tune_mtl.strategies.grouping import Grouping
 from tune_mtl.strategies.make import make_strategy
 from tune_mtl.training.batch_norm import check_single_samples
-from tune_mtl.training.config import Config
+from tune_mtl.training.config import Config, check_same_config
+from tune_mtl.training.diagnosis.diagnosis import Diagnosis
 from tune_mtl.training.divergence import Recent, losses_of, lost_weights
-from tune_mtl.training.evaluation import LossMeter, evaluate, mean_loss, metric_names
-from tune_mtl.training.loader import batches, evaluation_order, training_order
-from tune_mtl.training.network import choose_device, fresh_model
+from tune_mtl.training.evaluation import LossMeter, evaluate, mean_loss
+from tune_mtl.training.loader import batches, evaluation_order, gathered, training_order
+from tune_mtl.training.measured_groups import choose_groups
+from tune_mtl.training.network import AUTOCAST, choose_device, fresh_model
 from tune_mtl.training.path import PathLength, traced_weights
+from tune_mtl.training.scalarised import check_metric, make_scalarisation
 
 Record: TypeAlias = dict[str, float]
 """What one evaluation reports, by name; ``epoch`` among it."""
@@ -48,8 +52,10 @@ class Trainer:
         epoch: Epochs completed.
         diverged: Where and how, once a loss was no finite number.
         history: One record per evaluation.
+        steps_per_epoch: How many steps of the strategy an epoch has; a last partial mini-batch is dropped.
         best: The best evaluation by the config's objective, or None before the first.
         strategy: Holds the model and the optimizers.
+        diagnosis: What is seen of the tasks' gradients, if that was asked for.
         path: The trunk's path, or None where tasks share no trunk or all of it is frozen.
     """
 
@@ -62,8 +68,11 @@ class Trainer:
         self._opened: dict[str, Data | None] = {"train": self._train, "val": self._val}
         if config.batch_size > len(self._train):
             raise UserError(f"batch_size={config.batch_size} exceeds the {len(self._train)} training samples.")
+        if config.accumulate > (whole := len(self._train) // config.batch_size):
+            raise UserError(f"accumulate={config.accumulate} exceeds the {whole} mini-batches of an epoch.")
         check_metric(problem, config)
-        self._batches_per_epoch = len(self._train) // config.batch_size
+        self._scalarisation = make_scalarisation(problem, config)
+        self.steps_per_epoch = config.steps_per_epoch(len(self._train))
 
         with isolated():
             seed_everything(config.seed, "init")
@@ -73,35 +82,47 @@ class Trainer:
         model.to(self.device)
         if config.channels_last:
             model.to(memory_format=torch.channels_last)
-        self.strategy = make_strategy(
-            config.strategy,
-            model,
-            problem.tasks,
-            lr=config.lr,
-            optimizer=config.optimizer,
-            groups=config.groups,
-            seed=config.seed,
-            schedule=config.schedule,
-            autocast=torch.bfloat16 if config.precision == "bf16" else None,
-            **config.strategy_options_for(config.mini_batches(self._batches_per_epoch, len(problem.tasks))),
-        )
-        if config.compile:
-            self.strategy.compile()
         self._model = model
         self.check_batches("train")
         self.check_batches("val")
-        traced = self.strategy.info.shares_trunk and traced_weights(self.strategy.model.trunk)
-        self.path = PathLength(self.strategy.model, self.strategy.optimizers) if traced else None
+        grouped = choose_groups(problem, config, model, self._train, self.place, self.device)
+        self._grouping_seconds = grouped.seconds
+        self._make_strategy(grouped.groups)
+        data = self._train, self._val
+        self.diagnosis = Diagnosis(config, self.strategy, *data, self.place) if config.diagnose_every else None
 
         self.epoch = 0
         self.diverged: str | None = None
         self.history: list[Record] = []
         self.best: Best | None = None
         self._mini_batch = 0
-        self._seconds = 0.0
+        self._seconds = grouped.seconds or 0.0
         self._meter = LossMeter(self.strategy.tasks, self.device)
-        self._recent = Recent(self.path)
         self._lost: str | None = None
+
+    def _make_strategy(self, groups: Grouping | None) -> None:
+        """Make the strategy for these groups, and what follows its steps."""
+        config, tasks = self.config, self.problem.tasks
+        self.strategy = make_strategy(
+            config.strategy,
+            self._model,
+            tasks,
+            lr=config.lr,
+            optimizer=config.optimizer,
+            groups=groups,
+            groups_seed=None if isinstance(groups, list) else config.groups_seed,
+            seed=config.seed,
+            schedule=config.schedule,
+            autocast=AUTOCAST[config.precision],
+            checkpoint_trunk=config.checkpoint_trunk,
+            **config.strategy_options_for(config.mini_batches(self.steps_per_epoch, len(tasks))),
+        )
+        if config.compile:
+            self.strategy.compile()
+        model, by_layer = self.strategy.model, config.diagnose_every is not None
+        traced = self.strategy.info.shares_trunk and traced_weights(model.trunk)
+        self.path = PathLength(model, self.strategy.optimizers, by_layer=by_layer) if traced else None
+        self._recent = Recent(self.path)
 
     def _data(self, split: str) -> Data | None:
         """Return a split, asked for once."""
@@ -159,13 +180,14 @@ class Trainer:
         coming = batches(self._train, order[self._mini_batch :], self.place, self.device, self.config.seed, self.epoch)
         started, before = time.perf_counter(), self._seconds
         self.strategy.model.train()
-        for batch in coming:
-            losses = self.strategy.step(*batch)
+        for together in gathered(coming, self.config.accumulate):
+            looked = self._mini_batch // _CHECK_EVERY
+            losses = self.strategy.step(*Batch.joined(together), parts=len(together))
             self._meter.add(losses, losses.counts)
-            self._mini_batch += 1
+            self._mini_batch += len(together)
             self._recent.add(self.epoch + 1, self._mini_batch, losses)
             self._seconds = before + time.perf_counter() - started
-            if self._mini_batch % _CHECK_EVERY == 0:
+            if self._mini_batch // _CHECK_EVERY > looked:
                 self._check_divergence()
             if self._spent:
                 break
@@ -191,9 +213,11 @@ class Trainer:
             first = f"{losses_of(lost, 'validation ')}, with finite weights" if weights is None else weights
             self._diverge(f"epoch {self.epoch}, after its last mini-batch: first to be not finite: {first}")
         if self.path is not None:
-            record |= {"path/total": self.path.total, "path/from_start": self.path.from_start()}
+            record |= {"path/total": self.path.total, "path/from_start": self.path.from_start()} | self.path.by_layer()
         self._seconds += time.perf_counter() - started
         record |= {"updates": self.updates, "seconds": self._seconds}
+        if self.diagnosis is not None:  # its own seconds are not the trial's: they must not end it sooner
+            record |= self.diagnosis.look(self.strategy, self.epoch, self.history, last=self.finished)
         self._keep_if_best(record)
         self.history.append(record)
         self._meter = LossMeter(self.strategy.tasks, self.device)
@@ -237,16 +261,19 @@ class Trainer:
         coming = batches(data, order, self.place, self.device, self.config.seed, self.epoch)
         values = evaluate(self.strategy, coming, split, self.device, self.problem.joint_metrics())
         self.strategy.model.train()
-        return values
+        return values if self._scalarisation is None else self._scalarisation.added_to(values, split)
 
     def test_best(self) -> Record:
-        """Evaluate the best weights once on the test split; the trainer is left as it was."""
+        """Evaluate the best weights once on the test split; the trainer is left as it was, its random states too."""
         if self.best is None:
             return {}
+        random, augmentation = global_state(), self._augmentation.get_state()
         last = {name: tensor.clone() for name, tensor in self.strategy.model.state_dict().items()}
         self.strategy.model.load_state_dict(self.best.weights)
         values = self.evaluate("test")
         self.strategy.model.load_state_dict(last)
+        self._augmentation.set_state(augmentation)
+        set_global_state(random)
         return values
 
     def summary(self) -> Record:
@@ -256,6 +283,8 @@ class Trainer:
             "seconds": self._seconds,
             "memory/optimizer_mib": self._optimizer_bytes / 2**20,
         }
+        if self._grouping_seconds is not None:
+            values["groups/seconds"] = self._grouping_seconds
         if self.best is None:
             return values
         record = self.best.record
@@ -295,6 +324,8 @@ class Trainer:
             "model": self._model.state_dict(),
             "strategy": self.strategy.state_dict(),
             "path": None if self.path is None else self.path.state_dict(),
+            "diagnosis": None if self.diagnosis is None else self.diagnosis.state_dict(),
+            "grouping_seconds": self._grouping_seconds,
             "meter": self._meter.state_dict(),
             "random": global_state(),
             "augmentation": self._augmentation.get_state(),
@@ -308,6 +339,12 @@ class Trainer:
         """
         check_same_config(state["config"], self.config.as_dict())
         self._model.load_state_dict(state["model"])
+        if self._grouping_seconds is not None and state["strategy"]["groups"] != self.strategy.groups:
+            self.close()  # other hardware has rounded otherwise: the groups that began are those that go on
+            self._make_strategy(state["strategy"]["groups"])
+        self._grouping_seconds = state.get("grouping_seconds")
+        if self.diagnosis is not None:
+            self.diagnosis.load_state_dict(state["diagnosis"])
         self.strategy.load_state_dict(state["strategy"])
         if self.path is not None:
             self.path.load_state_dict(state["path"])
@@ -327,6 +364,11 @@ class Trainer:
         placed = batch.to(self.device, channels_last=self.config.channels_last)
         return self.problem.to_device(placed, random or self._augmentation)
 
+    def few_samples(self, count: int) -> Batch:
+        """Return the first training samples as the network takes them; nothing of the trial is used up."""
+        batch = Batch(*self._train.batch(torch.arange(min(count, len(self._train)))))
+        return self.place(batch, generator(0, "augmentation", device=self.device))
+
     def _check_divergence(self) -> None:
         if self._meter.finite():
             self._recent.clear()
@@ -342,28 +384,6 @@ class Trainer:
     def _diverge(self, reason: str) -> NoReturn:
         self.diverged = reason
         raise Diverged(reason)
-
-
-def check_metric(problem: Problem, config: Config) -> None:
-    """Refuse an objective that no evaluation of this problem reports."""
-    known = [*metric_names(problem.tasks, "val", problem.joint_metrics()), *problem.analysed]
-    wanted = config.objective.metric
-    several = wanted.rpartition("/")  # a metric of several values reports them numbered
-    if wanted not in known and not (several[2].isdigit() and several[0] in known and "/loss" not in several[0]):
-        raise UserError(f"metric '{wanted}' is not reported by problem '{problem.name}'. {did_you_mean(wanted, known)}")
-
-
-def check_same_config(saved: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-    """Refuse to continue a run under another config; say what differs."""
-    differing = [
-        f"{key}={saved.get(key, 'absent')!r} there, {now.get(key, 'absent')!r} now"
-        for key in sorted(saved.keys() | now.keys())
-        if saved.get(key) != now.get(key)
-    ]
-    if differing:
-        raise UserError(
-            f"the run to resume has another config: {'; '.join(differing)}. Give its config, or another --out."
-        )
 
 
 def _split(problem: Problem, split: str) -> Data:

@@ -22,11 +22,13 @@ from tune_mtl.core.seeds import isolated
 from tune_mtl.problems.registry import load_problem
 from tune_mtl.strategies.registry import strategy_class
 from tune_mtl.training import checkpoint
-from tune_mtl.training.config import Config, resolve
+from tune_mtl.training.config import Config, check_same_config, check_schedule, mini_batches, resolve
+from tune_mtl.training.diagnosis.asked import usual_pace
 from tune_mtl.training.examination.examine import require_ready
+from tune_mtl.training.memory import explained, is_out_of_memory
 from tune_mtl.training.references.find import judged
 from tune_mtl.training.saving import SavingPace
-from tune_mtl.training.trainer import Diverged, Record, Trainer, check_same_config
+from tune_mtl.training.trainer import Diverged, Record, Trainer
 
 CONFIG, RESULT, CHECKPOINT = "config.json", "result.json", "checkpoint.pt"
 
@@ -42,6 +44,8 @@ class TrialResult:
         history: One record per evaluation.
         checkpoint: The best weights' file, or None if nothing was written or no epoch was evaluated.
         reason: Of a diverged trial, what left the finite numbers first, and when; else None.
+        diagnosis: The cosines between the tasks' gradients by epoch, where the trial was diagnosed: ``{"tasks": [...],
+            "cosines": {"1": [[...], ...]}}``; None for a pair that is not defined.
     """
 
     config: dict[str, Any]
@@ -52,6 +56,7 @@ class TrialResult:
     problem: Problem
     weights: dict[str, torch.Tensor] | None
     reason: str | None = None
+    diagnosis: dict[str, Any] | None = None
 
     def load_model(self) -> MultiTaskModel:
         """Return the network with its best weights, on the CPU, ready to predict.
@@ -86,6 +91,7 @@ def train(
     *,
     out: str | os.PathLike[str] | None = None,
     resume: bool = False,
+    diagnose: bool = False,
     on_evaluation: Callable[[Record, Config], None] | None = None,
 ) -> TrialResult:
     """Train one config to the end in this process.
@@ -97,6 +103,8 @@ def train(
             None writes nothing.
         resume: Go on with what ``out`` holds: exactly as if it had never been interrupted. A finished run is returned
             as it is, an empty folder starts from the beginning.
+        diagnose: Look at the tasks' gradients: what the config value ``diagnose_every`` asks for, the more tasks the
+            rarer unless it says otherwise.
         on_evaluation: Called with each new record.
 
     Raises:
@@ -104,15 +112,19 @@ def train(
             trained, see :func:`tune_mtl.check_problem`.
     """
     loaded = load_problem(problem, config)
+    if diagnose and config.get("diagnose_every") is None:
+        config = {**config, "diagnose_every": usual_pace(len(loaded.tasks))}
     name = problem if isinstance(problem, str) else None
     resolve(loaded, config, name)  # what cannot be is said before anything is computed
     if not resume:
         require_ready(loaded, config, name)
     loaded = judged(loaded, config)
     resolved = resolve(loaded, config, name)
+    if resolved.schedule_from is not None:
+        check_schedule(resolved, mini_batches(loaded, resolved))
     with ExitStack() as stack:
         stack.enter_context(isolated())
-        stack.enter_context(_torch_settings(deterministic=resolved.deterministic))
+        stack.enter_context(torch_settings(deterministic=resolved.deterministic))
         if out is None:
             if resume:
                 raise UserError("resume needs out, the folder of the run to go on with.")
@@ -144,6 +156,10 @@ def _run(
                 on_evaluation(record, config)
     except Diverged:
         pass
+    except (RuntimeError, MemoryError) as error:
+        if not is_out_of_memory(error):
+            raise
+        raise UserError(explained(trainer, error)) from error
     outcome = str(Outcome.COMPLETED if trainer.diverged is None else Outcome.DIVERGED)
     if folder is not None:
         folder.save(trainer)
@@ -157,6 +173,7 @@ def _run(
         problem=trainer.problem,
         weights=trainer.best.weights if trainer.best is not None else None,
         reason=trainer.diverged,
+        diagnosis=None if trainer.diagnosis is None else trainer.diagnosis.told(),
     )
     if folder is not None:
         folder.finish(result, trainer.device)
@@ -242,6 +259,7 @@ class RunFolder:
             problem=problem,
             weights=None,
             reason=content.get("reason"),
+            diagnosis=content.get("diagnosis"),
         )
 
     def go_on(self, trainer: Trainer) -> None:
@@ -287,6 +305,7 @@ class RunFolder:
                 **({} if result.reason is None else {"reason": result.reason}),
                 "metrics": result.metrics,
                 "history": result.history,
+                **({} if result.diagnosis is None else {"diagnosis": result.diagnosis}),
                 "environment": environment(device),
             },
         )
@@ -307,7 +326,7 @@ def _undefined_as_nan(record: Mapping[str, float | None]) -> Record:
 
 
 @contextmanager
-def _torch_settings(*, deterministic: bool) -> Iterator[None]:
+def torch_settings(*, deterministic: bool) -> Iterator[None]:
     """Threads and determinism as the trial wants them; as they were, after it."""
     threads, before = torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()
     if deterministic:

@@ -15,6 +15,8 @@ from tune_mtl.core.nested import tensors
 from tune_mtl.core.seeds import isolated
 from tune_mtl.experiment.planning.pace import how_measured, take_paces, trial_seconds
 from tune_mtl.experiment.planning.plan import Plan
+from tune_mtl.experiment.planning.thawing import kept_paused, pauses, share
+from tune_mtl.results.accepted import controlled_tunings
 from tune_mtl.strategies.info import count
 from tune_mtl.strategies.registry import strategy_info
 from tune_mtl.training.config import Config, resolve
@@ -30,7 +32,7 @@ class Measured:
     Attributes:
         disk: Bytes in all.
         seconds: The seconds of each strategy's longest trial, from a few mini-batches; empty if not asked for.
-        spent: Seconds of all trials, one after the other, likewise.
+        spent: Seconds of all trials, one after the other, likewise; where they pause, of what they may spend in all.
         how: What was timed, in a sentence.
     """
 
@@ -75,7 +77,11 @@ def measure(plan: Plan, *, timed: bool) -> Measured:
         seconds, spent, how = _time(plan) if timed else ({}, 0.0, "")
     torch.set_num_threads(threads)
     at_once = plan.settings.concurrency or plan.slots
-    disk = at_once * _KEPT_CHECKPOINTS * (kept + weights) + plan.total * weights
+    paused = kept_paused(plan) * kept + (plan.total * weights if pauses(plan) else 0)  # of all, the best weights too
+    disk = at_once * _KEPT_CHECKPOINTS * (kept + weights) + paused + plan.total * weights
+    if plan.settings.confirm and plan.settings.budget == "epochs":  # what controls of equal updates go on from
+        continued = controlled_tunings(plan.settings.controls, plan.replicates) * (len(plan.space.strategies) - 1)
+        disk += continued * (kept + weights)
     return Measured(disk, seconds, spent, how)
 
 
@@ -153,7 +159,7 @@ def _time(plan: Plan) -> tuple[dict[str, float], float, str]:
     spent = sum(
         trials * (max(mean.values()) if strategy is None else mean[strategy]) for strategy, trials in turns.items()
     )
-    return longest, spent, how_measured(paces)
+    return longest, share(plan) * spent, how_measured(paces)
 
 
 def _bytes(state: Any) -> int:

@@ -231,9 +231,10 @@ def trial_seconds(problem: Problem, config: Config, pace: Pace) -> float:
     tasks = len(problem.tasks)
     growth = _passes(config, tasks) / _passes(pace.config, tasks)
     mini_batch = growth * (pace.seconds + max(0.0, config.batch_size - pace.size) * pace.per_sample)
-    mini_batches = config.mini_batches(max(1, len(train) // config.batch_size), tasks)
-    epochs = mini_batches / max(1, len(train) // config.batch_size)
-    evaluations = max(1.0, epochs / config.evaluate_every)
+    per_epoch = config.steps_per_epoch(len(train))
+    steps = config.mini_batches(per_epoch, tasks)
+    evaluations = max(1.0, steps / per_epoch / config.evaluate_every)
+    mini_batches = steps / per_epoch * max(1, len(train) // config.batch_size)
     return mini_batches * mini_batch + evaluations * len(val) * pace.evaluation
 
 
@@ -259,7 +260,11 @@ def _said(timed: Timed, config: Config) -> str:
 
 
 def _passes(config: Config, tasks: int) -> float:
-    """Return how often a mini-batch goes forward and back through the trunk; back takes twice as long."""
-    info = strategy_info(config.strategy)
+    """Return how often a mini-batch goes forward and back through the trunk; back takes twice as long.
+
+    With ``checkpoint_trunk`` each pass back goes forward once more.
+    """
+    info = config.costs
     groups = len(config.groups) if isinstance(config.groups, list) else config.groups or tasks
-    return (count(info.forwards, tasks, groups) + 2 * count(info.backwards, tasks, groups)) / 3
+    back = 3 if config.checkpoint_trunk else 2
+    return (count(info.forwards, tasks, groups) + back * count(info.backwards, tasks, groups)) / 3

@@ -2,29 +2,35 @@
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from search_spaces import Space, find_space
-from search_spaces.space import parse_numbers
+from search_spaces import Choice, Dimension, Space
+from search_spaces.space import folded
 from tune_mtl.core.errors import UserError
+from tune_mtl.core.imports import has_module, is_below, is_reference
 from tune_mtl.core.objective import Objective
 from tune_mtl.core.problem import Problem
 from tune_mtl.core.seeds import isolated
+from tune_mtl.experiment.planning.contestants import readmit, readmit_sampler
+from tune_mtl.experiment.planning.parts import of_each_part, readmit_parts
 from tune_mtl.experiment.planning.references import judged_as_kept
+from tune_mtl.experiment.planning.searched import base_space, searched_space
 from tune_mtl.preflight.requirements import Needs
 from tune_mtl.prepare.prepared_set import PreparedSet
 from tune_mtl.ray_tune.turns import Turn, fresh_seeds, grid_turns, guided_turns
 from tune_mtl.results.settings import Settings
 from tune_mtl.strategies.make import make_strategy
-from tune_mtl.strategies.registry import strategy_info
+from tune_mtl.strategies.parts import PARTS, Part, reference_of_part
+from tune_mtl.strategies.registry import named, strategy_info
 from tune_mtl.tracking.store import check_name, check_storage, storage_folder, tracking_uri
-from tune_mtl.training.config import Config, resolve
+from tune_mtl.training.config import Config, check_schedule, mini_batches, resolve
+from tune_mtl.training.diagnosis.asked import check_diagnosed, usual_pace, where_possible
 from tune_mtl.training.network import fresh_model
-from tune_mtl.training.trainer import check_metric
+from tune_mtl.training.scalarised import check_metric
 
 DEFAULT_REPLICATES, TRIALS_PER_TUNING = 8, 4
 """Tunings of each strategy, and trials of each: what docs/statistics.md shows to decide most for its cost."""
@@ -86,13 +92,11 @@ class Plan:
         """
         check_name(settings.name)
         check_storage(settings.storage)
-        space = find_space(problem, settings.space).narrowed(
-            strategies=settings.strategies,
-            lr=None if settings.lr is None else parse_numbers(settings.lr, log=True),
-            groups=None if settings.groups is None else parse_numbers(settings.groups, log=False),
-            fixed=settings.fixed,
-            seeds=settings.seeds if settings.algorithm == "grid" else (settings.seed,),
-        )
+        readmit(settings.contestants)
+        readmit_parts(settings.decided)
+        readmit_sampler(settings.algorithm)
+        space = searched_space(problem, settings)
+        check_diagnosed(diagnosis_of(settings, len(problem.tasks)), space.strategies, len(problem.tasks))
         if settings.algorithm == "grid":
             check_grid(space)
         check_samples(settings, space)
@@ -100,26 +104,32 @@ class Plan:
         base = {
             "threads": max(1, int(settings.cpus_per_trial)),
             **({} if settings.max_epochs is None else {"epochs": settings.max_epochs}),
-            **({} if settings.metric is None else {"metric": settings.metric}),
+            **settings.judged_by,
         }
         configs = []
         for strategy in space.strategies:
             first = next(space.grid(strategy))
             configs.append(resolve(problem, {**base, **first}, settings.problem))
             check_metric(problem, configs[-1])
-            for name in ("groups", "batch_size"):
-                if name in space.of(strategy):
-                    for value in space.of(strategy)[name].points():
-                        configs.append(resolve(problem, {**base, **first, name: value}, settings.problem))
+            for tried in (*configs_to_check(space, strategy), *of_each_part(space, strategy)):
+                configs.append(resolve(problem, {**base, **tried}, settings.problem))
         budget = make_budget(problem, settings, configs)
         for each in configs:
             config = resolve(problem, {**each.as_dict(), **budget.config}, settings.problem)
-        searched = {
-            name for strategy in space.strategies for name in (*space.of(strategy), "strategy", "seed", "groups")
-        }
+            if config.schedule_from is not None:
+                check_schedule(config, _mini_batches(problem, config))
+        searched = {name for strategy in space.strategies for name in space.of(strategy)}
+        searched |= {"strategy", "strategy_from", "seed", "groups", "groups_by", *(f"{name}_from" for name in searched)}
         constant = {key: value for key, value in config.as_dict().items() if key not in searched}
         constant = {key: value for key, value in constant.items() if key in Config.model_fields}
-        return cls(settings, problem, space, config.objective, constant, budget)
+        return cls(
+            settings,
+            problem,
+            space,
+            config.objective,
+            {**constant, **diagnosis_of(settings, len(problem.tasks))},
+            budget,
+        )
 
     @cached_property
     def seeds(self) -> dict[int, int]:
@@ -177,6 +187,27 @@ class Plan:
         return tracking_uri(self.settings.tracking_uri)
 
     @property
+    def references(self) -> tuple[str, ...]:
+        """What the user has brought that workers must import, as ``package.module:attribute``."""
+        parts = (reference_of_part(part, name) for part in PARTS for name in self.tried(part))
+        named: list[Any] = [self.settings.problem, *self.settings.contestants.values(), *parts]
+        found = dict.fromkeys(str(name) for name in named if name is not None)
+        return tuple(name for name in found if is_reference(name) and has_module(name))
+
+    def tried(self, part: Part) -> tuple[str, ...]:
+        """Return the names of all optimizers, or of all schedules, that trials may have."""
+        found = [self.constant[part]] if part in self.constant else []
+        for strategy in self.space.strategies:
+            dimension = self.space.of(strategy).get(part)
+            found += [] if dimension is None else dimension.points()
+        return tuple(dict.fromkeys(map(str, found)))
+
+    @property
+    def ships_modules(self) -> bool:
+        """Whether workers on other machines need files of the current directory: the user's modules."""
+        return any(is_below(reference, Path.cwd()) for reference in self.references)
+
+    @property
     def needs(self) -> Needs:
         """What has to be ready before the search starts."""
         prepared = self.problem.prepared
@@ -190,6 +221,7 @@ class Plan:
             address=settings.address,
             storage=settings.storage,
             tracking_uri=settings.tracking_uri,
+            modules=tuple(dict.fromkeys(reference.partition(":")[0] for reference in self.references)),
         )
 
     @property
@@ -210,7 +242,7 @@ class Plan:
 
     def completed(self, chosen: Mapping[str, Any]) -> dict[str, Any]:
         """Return a suggestion as a complete config."""
-        config = {**self.constant, **chosen}
+        config = where_possible({**self.constant, **chosen})
         if strategy_info(config["strategy"]).has_groups:
             config.setdefault("groups", len(self.problem.tasks))
         return config
@@ -223,12 +255,12 @@ class Plan:
         """
         with isolated():
             try:
-                options = self._first_config(self.space.strategies[0]).model_options
+                options = self.first_config(self.space.strategies[0]).model_options
                 model = fresh_model(self.problem, options, lambda: self.problem.data("train"))
             except Exception:
                 return
         for strategy in self.space.strategies:
-            config = self._first_config(strategy)
+            config = self.first_config(strategy)
             make_strategy(
                 strategy,
                 model,
@@ -240,7 +272,8 @@ class Plan:
                 **config.strategy_options_for(mini_batches=1),
             )
 
-    def _first_config(self, strategy: str) -> Config:
+    def first_config(self, strategy: str) -> Config:
+        """Return the first config of a strategy's grid."""
         return resolve(self.problem, self.completed(next(self.space.grid(strategy))), self.settings.problem)
 
 
@@ -271,7 +304,7 @@ def default_replicates(problem: Problem, given: Mapping[str, Any]) -> int:
     given, as many as get four trials each; one where those are fewer than three, where strategies share a budget
     (``balance="none"``), or where they begin with what an earlier search knows.
     """
-    space = find_space(problem, given.get("space", "wide"))
+    space = base_space(problem, given)
     if given.get("algorithm") == "grid":
         return len(given.get("seeds") or space.seeds)
     if given.get("balance") == "none" or given.get("warm_start") is not None:
@@ -308,6 +341,29 @@ def check_grid(space: Space) -> None:
             )
 
 
+def configs_to_check(space: Space, strategy: str) -> Iterator[dict[str, Any]]:
+    """Yield configs in which each value that is listed, and both ends of each range, stand once for every optimizer."""
+    for fixed, others in space.branches(strategy):
+        first = {**fixed, **{name: dimension.points()[0] for name, dimension in others.items()}}
+        yield folded({**named(strategy), **first, "seed": space.seeds[0]})
+        for name, dimension in others.items():
+            for value in ends(dimension):
+                yield folded({**named(strategy), **first, name: value, "seed": space.seeds[0]})
+
+
+def ends(dimension: Dimension) -> Sequence[Any]:
+    """Return all values that are listed, or both ends of a range."""
+    return dimension.values if isinstance(dimension, Choice) else (dimension.low, dimension.high)
+
+
+def diagnosis_of(settings: Settings, tasks: int) -> dict[str, int]:
+    """Return the config values by which trials are diagnosed; empty where they are not."""
+    every = settings.diagnose_every or usual_pace(tasks)
+    asked = {"diagnose_every": every, "diagnose_samples": settings.diagnose_samples}
+    wanted = settings.diagnose or settings.diagnose_every or settings.diagnose_samples
+    return {key: value for key, value in asked.items() if wanted and value is not None}
+
+
 def make_budget(problem: Problem, settings: Settings, configs: Sequence[Config]) -> Budget:
     """Return the budget of every trial.
 
@@ -330,7 +386,15 @@ def make_budget(problem: Problem, settings: Settings, configs: Sequence[Config])
     return Budget("epoch", epochs, grace, {"epochs": epochs})
 
 
+def _mini_batches(problem: Problem, config: Config) -> int:
+    """Return the length of a trial; where the data are on other machines, its epochs."""
+    try:
+        return mini_batches(problem, config)
+    except OSError:
+        return config.mini_batches(1, len(problem.tasks))
+
+
 def mini_batches_per_epoch(problem: Problem, config: Config) -> int:
-    """Return the number of mini-batches in an epoch, at least one."""
+    """Return the number of mini-batches in an epoch, at least one; accumulated ones count as one."""
     data = problem.data("train")
-    return max(1, (0 if data is None else len(data)) // config.batch_size)
+    return config.steps_per_epoch(0 if data is None else len(data))

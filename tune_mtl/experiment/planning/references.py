@@ -21,10 +21,9 @@ def judged_as_kept(problem: Problem, settings: Settings, folder: Path) -> Proble
         if content["warning"] is not None:
             return judged_by_mean_loss(problem, content["warning"])
         return with_references(problem, content["losses"])
-    if (folder / names.SETTINGS_FILE).exists() and problem.objective is None and settings.metric is None:
+    if (folder / names.SETTINGS_FILE).exists() and problem.objective is None and not settings.judged_by:
         return judged_by_mean_loss(problem)
-    metric = {} if settings.metric is None else {"metric": settings.metric}
-    return judged(problem, {**settings.fixed, **metric})
+    return judged(problem, {**settings.fixed, **settings.judged_by})
 
 
 def keep_references(problem: Problem, folder: Path) -> None:

@@ -1,11 +1,13 @@
 """A plan in words: what a search would run, how long that takes and what it keeps on disk."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from search_spaces import Dimension
+from search_spaces import Dimension, IntRange
+from search_spaces.conditions import owner_of
 from tune_mtl.experiment.planning.cost import measure
 from tune_mtl.experiment.planning.plan import Plan
+from tune_mtl.experiment.planning.thawing import pauses, share
 
 
 @dataclass(frozen=True)
@@ -31,20 +33,22 @@ def summarise(plan: Plan) -> PlanSummary:
     grid = settings.algorithm == "grid"
     rows = []
     for strategy in plan.space.strategies:
+        tried = plan.space.of(strategy)
         dimensions = "; ".join(
-            f"{name}: {_dimension(dimension, grid=grid)}" for name, dimension in plan.space.of(strategy).items()
+            f"{name}{_condition(name, tried)}: {_dimension(dimension, grid=grid)}" for name, dimension in tried.items()
         )
-        rows.append((strategy, dimensions, _duration(measured.seconds[strategy])))
+        rows.append((strategy, dimensions, duration(measured.seconds[strategy])))
     at_once = settings.concurrency or plan.slots
     seconds = max(measured.spent / min(at_once, plan.total), measured.seconds_per_trial)
-    stopped = "" if settings.scheduler == "none" else "; early stopping saves on it"
+    stopped = "; early stopping saves on it" if settings.scheduler == "asha" else ""
+    paused = f", together {share(plan):.0%} of their length" if pauses(plan) else ""
     left_out = "".join(f"left out: {reason}\n" for reason in plan.left_out.values())
     text = (
-        f"{left_out}{plan.total} trials{_tunings(plan)} of at most {plan.budget} by {plan.objective},"
+        f"{left_out}{plan.total} trials{_tunings(plan)} of at most {plan.budget}{paused} by {plan.objective},"
         f" algorithm {settings.algorithm}, scheduler {settings.scheduler}, balance {settings.balance}.\n"
         f"{_protocol(plan)}"
-        f"At most about {_duration(seconds)} with {at_once} at once on machines like this one"
-        f" ({_duration(measured.seconds_per_trial)} for the slowest trial{stopped}),"
+        f"At most about {duration(seconds)} with {at_once} at once on machines like this one"
+        f" ({duration(measured.seconds_per_trial)} for the slowest trial{stopped}),"
         f" {measured.disk / 2**20:.0f} MiB on disk in {plan.storage}.\n"
         f"{measured.how}\n"
         f"{_after(plan)}Nothing was started."
@@ -59,7 +63,8 @@ def _protocol(plan: Plan) -> str:
     sizes = []
     for key in ("batch_size", "eval_batch_size"):
         tried = plan.space.dimensions.get(key)
-        sizes.append(str(plan.constant.get(key)) if tried is None else _dimension(tried, grid=True))
+        grid = plan.settings.algorithm == "grid"
+        sizes.append(str(plan.constant.get(key)) if tried is None else _dimension(tried, grid=grid))
     said = f"Seed{'s' if len(plan.seeds) > 1 else ''} {seeds}; batch size {sizes[0]}, {sizes[1]} in evaluation.\n"
     protocol = plan.problem.protocol_text
     return said if protocol is None else f"{said}Protocol {protocol}.\n"
@@ -84,15 +89,24 @@ def _after(plan: Plan) -> str:
     )
 
 
+def _condition(name: str, dimensions: Mapping[str, Dimension]) -> str:
+    """Return which trials have an option, where not all have."""
+    owned = owner_of(name)
+    if owned is None or owned[0] not in dimensions or len(dimensions[owned[0]].points()) == 1:
+        return ""
+    return f" (with {owned[1]})"
+
+
 def _dimension(dimension: Dimension, *, grid: bool) -> str:
     """Return every value that a grid tries, or what a guided search may choose from."""
     values = dimension.points() if grid else getattr(dimension, "values", None)
     if values is not None:
         return ", ".join(f"{value:g}" if isinstance(value, float) else str(value) for value in values)
-    return f"{dimension.low:g} to {dimension.high:g}"  # type: ignore[union-attr]
+    log = isinstance(dimension, IntRange) and dimension.log
+    return f"{dimension.low:g} to {dimension.high:g}{', log scale' if log else ''}"  # type: ignore[union-attr]
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
     """Return a length of time in the unit that people would choose."""
     if seconds < 120:
         return f"{seconds:.0f} s"

@@ -10,6 +10,7 @@ from matplotlib.ticker import MaxNLocator
 
 from tune_mtl.core.outcome import Outcome
 from tune_mtl.reporting.figures.coverage import expected_bests, what_was_tried
+from tune_mtl.reporting.figures.groups import best_counts_drawn, lucks_drawn
 from tune_mtl.reporting.figures.style import (
     LINES,
     MARKERS,
@@ -40,8 +41,8 @@ def draw_all(results: Results, styles: Looks | None = None) -> list[Drawing]:
     """Draw all that the data allow, in the order of the page; ``styles`` are those of all strategies on it."""
     search = results.search
     makers: list[Callable[[Results, Looks], Drawing | None]] = [
-        learning_rates, what_was_tried, expected_bests, task_learning_rates, group_counts, learning_curves, paths,
-        quality_and_cost,
+        learning_rates, what_was_tried, expected_bests, task_learning_rates, group_counts, best_counts_drawn,
+        lucks_drawn, learning_curves, paths, quality_and_cost,
     ]  # fmt: skip
     with style():
         drawn = [make(results, styles or looks(search.strategies)) for make in makers]
@@ -56,7 +57,7 @@ def learning_rates(results: Results, styles: Looks) -> Drawing | None:
     said = [
         text
         for strategy in _in_order(search, styles)
-        if (text := _against_lr(axes, _of(search, strategy), metric, styles[strategy], strategy, search))
+        if (text := against_lr(axes, _of(search, strategy), metric, styles[strategy], strategy, search))
     ]
     if not said:
         return None
@@ -69,7 +70,7 @@ def learning_rates(results: Results, styles: Looks) -> Drawing | None:
         "Quality against the learning rate",
         f"{search.objective.metric} at the best epoch of each trial. Best of each strategy: {'; '.join(said)}.",
         figure,
-        f"Validation, at each trial's best epoch. {_reading(search)}",
+        f"Validation, at each trial's best epoch. {reading(search)}",
     )
 
 
@@ -85,7 +86,7 @@ def task_learning_rates(results: Results, styles: Looks) -> Drawing | None:
     for task, place in zip(tasks, axes, strict=False):
         for strategy in _in_order(search, styles):
             metric = names.best_metric(f"val/loss/{task}")
-            drawn |= bool(_against_lr(place, _of(search, strategy), metric, styles[strategy], strategy, search))
+            drawn |= bool(against_lr(place, _of(search, strategy), metric, styles[strategy], strategy, search))
         place.set_title(short(task, 24 if columns == 2 else 16))
         learning_rate_axis(place)
         fit_values([place], 1)
@@ -103,7 +104,7 @@ def task_learning_rates(results: Results, styles: Looks) -> Drawing | None:
         "The same, task by task",
         f"Validation loss of {', '.join(tasks)} against the learning rate, for {', '.join(search.strategies)}.{more}",
         figure,
-        f"Every task's loss at each trial's best epoch.{more} {_reading(search)}",
+        f"Every task's loss at each trial's best epoch.{more} {reading(search)}",
     )
 
 
@@ -126,7 +127,7 @@ def group_counts(results: Results, styles: Looks) -> Drawing | None:
             look = replace(styles[strategy], marker=MARKERS[index % len(MARKERS)], line=LINES[index % len(LINES)])
             runs = [run for run in _of(search, strategy) if run.groups == count]
             label = f"{strategy}, {count} group{'s' if count > 1 else ''}"
-            _against_lr(place, runs, metric, look, label, search)
+            against_lr(place, runs, metric, look, label, search)
         place.set_title(strategy)
     for place in axes[: len(grouped)]:
         learning_rate_axis(place, "learning rate")
@@ -141,7 +142,7 @@ def group_counts(results: Results, styles: Looks) -> Drawing | None:
         "How many groups",
         f"Best validation value against the learning rate: {described}.",
         figure,
-        f"Validation, at each trial's best epoch. {_reading(search)}",
+        f"Validation, at each trial's best epoch. {reading(search)}",
     )
 
 
@@ -218,7 +219,7 @@ def paths(results: Results, styles: Looks) -> Drawing | None:
     )
 
 
-def _reading(search: SearchData) -> str:
+def reading(search: SearchData) -> str:
     """Say how points, lines and bands are to be read."""
     if search.settings.get("algorithm") == "grid":
         return "Lines: the mean over seeds of the config that does best there; bands: one standard deviation."
@@ -235,7 +236,7 @@ def _of(search: SearchData, strategy: str) -> list[Trained]:
     return [run for run in search.trials if run.strategy == strategy and run.ranked]
 
 
-def _against_lr(
+def against_lr(
     axes: "Axes", runs: Sequence[Trained], metric: str, look: Look, label: str, search: SearchData
 ) -> str | None:
     """Draw ``metric`` against the learning rate; returns the best in words, or None if there is nothing.

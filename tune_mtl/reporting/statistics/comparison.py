@@ -2,7 +2,7 @@
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from itertools import combinations
@@ -47,6 +47,14 @@ class Comparison:
     def significant(self) -> bool:
         """Return whether the test finds a difference, of whatever is compared."""
         return self.p < ALPHA
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation of the differences, pair by pair; NaN where there is no test."""
+        if math.isnan(self.p):
+            return math.nan
+        error = (self.detectable - (self.high - self.low) / 2) / float(stats.t.ppf(POWER, self.units - 1))
+        return max(0.0, error * math.sqrt(self.units))
 
     def of(self, one: str) -> "Comparison":
         """Return the same, seen with ``one`` as the first."""
@@ -111,18 +119,39 @@ def compare_strategies(
     for first, second in combinations(_best_first(values, sign), 2):
         shared = sorted(values[first].keys() & values[second].keys())
         pairs.append((first, second, [values[second][unit] - values[first][unit] for unit in shared]))
+    return compare_differences(pairs, lambda found: shaffer(found, len(values)), looks, alpha)
+
+
+Correction = Callable[[Sequence[float]], list[float]]
+"""Adjusts the p-values of a family of tests; NaN is no test and stays."""
+
+
+def compare_differences(
+    pairs: Sequence[tuple[str, str, Sequence[float]]],
+    correct: Correction,
+    looks: Looks | None = None,
+    alpha: float = ALPHA,
+) -> list[Comparison]:
+    """Compare pairs by their differences, unit by unit: t-tests around zero, corrected as one family.
+
+    Args:
+        pairs: Of each comparison the two names, and the values of the second minus those of the first.
+        correct: The correction of the family.
+        looks: Those at which the search was judged, if it grew until it could tell.
+        alpha: The level of all comparisons together.
+    """
     raw = [_paired(differences) for *_, differences in pairs]
     looked = [
         p if looks is None or math.isnan(p) else looks.corrected(p, len(found))
         for p, (*_, found) in zip(raw, pairs, strict=True)
     ]
     compared = []
-    for (first, second, found), p_look, p in zip(pairs, looked, shaffer(looked, len(values)), strict=True):
+    for (first, second, found), p_look, p in zip(pairs, looked, correct(looked), strict=True):
         if math.isnan(p):
             middle = statistics.fmean(found) if found else math.nan
             compared.append(Comparison(first, second, middle, math.nan, math.nan, p, False, len(found), math.nan))
             continue
-        # the level at which this very comparison is judged, after Shaffer's rule and all looks
+        # the level at which this very comparison is judged, after the correction and all looks
         level = alpha * (p_look / p if p > 0 else 1.0)
         nominal = level if looks is None else looks.level(level, len(found))
         compared.append(_compared(first, second, found, p, nominal, alpha))
@@ -154,17 +183,24 @@ def _paired(differences: Sequence[float]) -> float:
 def compare_configs(values: Mapping[str, Sequence[float]], sign: int = 1) -> list[Comparison]:
     """Compare all pairs of configs by Welch's test over their seeds, Holm-corrected; it tells no strategies apart."""
     pairs = list(combinations(_best_first({name: dict(enumerate(found)) for name, found in values.items()}, sign), 2))
-    gaps = [difference(values[first], values[second]) for first, second in pairs]
-    p_values = holm([math.nan if gap is None else gap.p_value for gap in gaps])
+    return compare_samples([(first, second, values[first], values[second]) for first, second in pairs], holm)
+
+
+def compare_samples(
+    pairs: Sequence[tuple[str, str, Sequence[float], Sequence[float]]], correct: Correction
+) -> list[Comparison]:
+    """Compare pairs of independent samples by Welch's test, corrected as one family; it tells no strategies apart."""
+    gaps = [difference(ours, theirs) for *_, ours, theirs in pairs]
+    p_values = correct([math.nan if gap is None else gap.p_value for gap in gaps])
     compared = []
-    for (first, second), gap, p in zip(pairs, gaps, p_values, strict=True):
-        units = min(len(values[first]), len(values[second]))
+    for (first, second, ours, theirs), gap, p in zip(pairs, gaps, p_values, strict=True):
+        units = min(len(ours), len(theirs))
         if gap is None:
-            middle = statistics.fmean(values[second]) - statistics.fmean(values[first])
+            middle = statistics.fmean(theirs) - statistics.fmean(ours) if units else math.nan
             compared.append(Comparison(first, second, middle, math.nan, math.nan, math.nan, False, units, math.nan))
             continue
         level = ALPHA * (gap.p_value / p if p > 0 else 1.0)
-        low, high = _welch_interval(values[first], values[second], level)
+        low, high = _welch_interval(ours, theirs, level)
         compared.append(Comparison(first, second, gap.value, low, high, p, False, units, math.nan))
     return compared
 

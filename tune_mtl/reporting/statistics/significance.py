@@ -1,4 +1,4 @@
-"""Is it better, or luck? Welch's t-test, Holm's correction, ranks of printed results, and Delta-m."""
+"""Is it better, or luck? Welch's t-test, Holm's correction, and ranks of printed results."""
 
 import math
 import statistics
@@ -130,35 +130,6 @@ def average_ranks(tables: Sequence[Mapping[str, Standing]]) -> dict[str, float]:
     """Return the mean rank over metrics of everyone who has a result on each."""
     everywhere = [name for name in (tables[0] if tables else ()) if all(name in table for table in tables)]
     return {name: statistics.fmean(table[name].rank for table in tables) for name in everywhere}
-
-
-def delta_m(
-    values: Mapping[str, float],
-    reference: Mapping[str, float],
-    modes: Mapping[str, str],
-    tasks: Mapping[str, Sequence[str]],
-) -> float | None:
-    """Return the mean relative improvement over single-task networks, in percent; positive is better.
-
-    Args:
-        values, reference: The values by metric.
-        modes: Which way each metric is better.
-        tasks: The metrics of each task: a task counts once, with their mean.
-
-    Returns:
-        None where a task has no metric with a reference other than zero.
-    """
-    per_task = []
-    for metrics in tasks.values():
-        known = [name for name in metrics if name in values and reference.get(name)]
-        if not known:
-            return None
-        gains = [
-            (1 if modes[name] == "max" else -1) * (values[name] - reference[name]) / abs(reference[name])
-            for name in known
-        ]
-        per_task.append(statistics.fmean(gains))
-    return 100 * statistics.fmean(per_task) if per_task else None
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tune_mtl.core.outcome import Outcome
-from tune_mtl.reporting.results import Results, at_common_rate, deltas, equal_updates, unit_text
+from tune_mtl.core.scalarisation import MEANING
+from tune_mtl.reporting.results import Results, at_common_rate, equal_updates, unit_text
 from tune_mtl.reporting.statistics.comparison import rank_in_every_unit
 from tune_mtl.reporting.statistics.significance import ALPHA, Sample
+from tune_mtl.reporting.statistics.tradeoffs import REFERENCES, trade_offs
 from tune_mtl.reporting.tables.table import Cell, Table
-from tune_mtl.results.search_data import SearchData, Trained, shares_trunk
+from tune_mtl.results.search_data import SearchData, Trained
 from tune_mtl.tracking import names
 
 _FEW_TASKS = 8
@@ -25,6 +27,7 @@ _MEANING = {
     "relative_loss": "relative_loss: each task's loss as a share of what the best constant prediction scores, averaged"
     " over tasks; 0 is perfect.",
     "loss": "loss: the mean over tasks of their losses.",
+    **{name.removeprefix("val/"): f"{name.removeprefix('val/')}: {text}." for name, text in MEANING.items()},
 }
 
 
@@ -40,15 +43,16 @@ def quality_table(results: Results) -> Table:
         ]
     )
     best_rank = min(ranks.values(), default=math.nan)
-    gains = deltas(results)
+    single = REFERENCES[0] in results.runs
+    gains = trade_offs(results, REFERENCES[0]).delta_m if single else {}
     rows = []
     for strategy in results.runs:
         rank = ranks.get(strategy)
         ranked = [Cell(rank, strong=rank == best_rank, decimals=2)]
-        gained = [Cell(gains.get(strategy), decimals=2)] if gains else []
+        gained = [Cell(gains[strategy].difference if strategy in gains else None, decimals=2)] if single else []
         measured = [_measured(results, strategy, metric) for metric in rest]
         rows.append([Cell(results.label(strategy)), _measured(results, strategy, first), *ranked, *gained, *measured])
-    header = ["strategy", _directed(results, first), "average rank ↓", *(["Δm % ↑"] if gains else [])]
+    header = ["strategy", _directed(results, first), "average rank ↓", *(["Δm % ↑"] if single else [])]
     unit, judged = "tuning" if results.by_tuning else "seed", len(results.judged)
     if results.count < 2:
         tested = f"One {unit}: no test is possible. Bold: the best."
@@ -70,7 +74,7 @@ def quality_table(results: Results) -> Table:
         f" {unit}; a large deviation makes no rank better.",
     ]
     notes += [_MEANING[first]] if first in _MEANING else []
-    if gains:
+    if single:
         notes.append("Δm: mean relative improvement over single-task networks, in percent.")
     title = f"What each strategy reaches on {results.split}"
     return Table(
@@ -198,7 +202,8 @@ def path_table(results: Results) -> Table | None:
 
 def best_path_table(results: Results) -> Table | None:
     """Make the table of covered distances at each strategy's own best config."""
-    found = {results.label(strategy): runs for strategy, runs in results.runs.items() if shares_trunk(strategy)}
+    sharing = [strategy for strategy in results.runs if results.search.shares_trunk(strategy)]
+    found = {results.label(strategy): results.runs[strategy] for strategy in sharing}
     rows = _path_rows(found)
     note = "Learning rates differ here, and distances grow with them: not a comparison of methods."
     return (

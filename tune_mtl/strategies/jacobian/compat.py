@@ -8,10 +8,11 @@ says what has moved, on a TorchJD that keeps it elsewhere.
 TorchJD takes seconds to load, and is loaded by the first strategy that is made of it: listing strategies need not wait.
 """
 
+import copy
 import importlib
 import warnings
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 import torch
@@ -20,6 +21,8 @@ from torch.optim import Adam
 
 from tune_mtl.core.errors import UserError
 from tune_mtl.core.torch_compat import own_buffers
+from tune_mtl.strategies.gramian import pieces
+from tune_mtl.strategies.jacobian.matrix import Jacobian
 
 if TYPE_CHECKING:
     from tune_mtl.strategies.info import StrategyInfo
@@ -27,6 +30,8 @@ if TYPE_CHECKING:
 Memory: TypeAlias = dict[str, dict[str, Any]]
 
 _MODULE_FIELDS = vars(nn.Module()).keys()
+_LEAST = 1e-7
+"""What ExcessMTL adds to what it divides by."""
 _PLAIN = (Tensor, int, float, str, tuple, list, type(None))
 
 
@@ -52,22 +57,72 @@ def make_scalarizer(kind: str, arguments: Mapping[str, Any]) -> Any:
     return getattr(importlib.import_module("torchjd.scalarization"), kind)(**arguments)
 
 
-def aggregate(aggregator: nn.Module, weights: Sequence[nn.Parameter], jacobians: Sequence[Tensor]) -> None:
-    """Add the aggregation of ``jacobians`` to the gradients of ``weights``; TorchJD finds them in ``weight.jac``."""
-    from torchjd.aggregation import GramianWeightedAggregator
-    from torchjd.autojac import jac_to_grad
+def weighting(aggregator: nn.Module) -> Callable[[Tensor], Tensor] | None:
+    """Return what makes the rows' weights of their Gramian alone; None where the aggregator needs the rows themselves.
 
-    for weight, jacobian in zip(weights, jacobians, strict=True):
-        weight.jac = jacobian  # type: ignore[attr-defined]
-    try:
-        if isinstance(aggregator, GramianWeightedAggregator):
-            jac_to_grad(weights, aggregator, optimize_gramian_computation=True)
-        else:
-            jac_to_grad(weights, aggregator)  # type: ignore[call-overload]
-    finally:
-        for weight in weights:
-            if hasattr(weight, "jac"):
-                del weight.jac
+    Nash-MTL takes rows, but looks at nothing besides their inner products and the norm of their combination: any rows
+    with the same Gramian will do.
+    """
+    from torchjd.aggregation import GramianWeightedAggregator, NashMTL
+
+    if isinstance(aggregator, GramianWeightedAggregator):
+        return aggregator.gramian_weighting
+    if isinstance(aggregator, NashMTL):
+        return lambda gramian: aggregator.weighting(_rows_with(gramian))
+    return None
+
+
+def _rows_with(gramian: Tensor) -> Tensor:
+    """Return a square matrix with this Gramian; rows of very different lengths keep their precision."""
+    wide = gramian.double()
+    lengths = wide.diagonal().sqrt()
+    scales = torch.where(lengths > 0, lengths, 1.0)
+    values, vectors = torch.linalg.eigh(wide / torch.outer(scales, scales))
+    rows: Tensor = scales[:, None] * vectors * values.clamp(min=0.0).sqrt()
+    return rows.to(gramian.dtype)
+
+
+def known_weights(aggregator: nn.Module, count: int, dtype: torch.dtype) -> Tensor:
+    """Return the weights of an aggregator that looks at nothing of its rows but how many there are."""
+    weights: Tensor = aggregator.weighting(torch.empty(count, 0, dtype=dtype))  # type: ignore[operator]
+    return weights
+
+
+def excess_weights(aggregator: nn.Module, jacobian: Jacobian) -> Tensor:
+    """Return ExcessMTL's weights, and have the aggregator remember what it would: its rule, row by row.
+
+    Of each task it remembers the sum of squared gradients, one row of a matrix.
+    """
+    memory: Any = aggregator.weighting
+    columns = sum(jacobian.sizes)
+    memory._ensure_state(torch.empty((), dtype=jacobian.dtype, device=jacobian.device).expand(jacobian.count, columns))
+    found = [
+        _excess_risk(row, sums.split(jacobian.sizes))
+        for row, sums in zip(jacobian.rows(), memory._sq_grad_sum, strict=True)
+    ]
+    risks = torch.stack(found).to(jacobian.dtype)
+    memory._n_steps += 1
+    if memory._n_steps <= memory.n_warmup_steps:
+        memory._warmup_w_sum.add_(risks)
+        return cast(Tensor, memory._weights)
+    first = memory._initial_w is None
+    if first:
+        memory._initial_w = memory._warmup_w_sum / memory.n_warmup_steps if memory.n_warmup_steps else risks
+    if not first or memory.n_warmup_steps:
+        risks = risks / (memory._initial_w + _LEAST)
+    memory._weights = torch.softmax(memory._weights.log() + risks * memory.robust_step_size, dim=0)
+    return cast(Tensor, memory._weights)
+
+
+def _excess_risk(row: Sequence[Tensor], sums: Sequence[Tensor]) -> Tensor:
+    """Add the squares of a task's gradients to their ``sums``, and return the gradients' length measured by those."""
+    risks = []
+    for gradient, held in zip(row, sums, strict=True):
+        for piece, total in zip(pieces(gradient.flatten()[None]), pieces(held[None]), strict=True):
+            squares = piece.square()
+            total += squares
+            risks.append((squares / (total + _LEAST).sqrt_()).sum(dtype=torch.float64))
+    return torch.stack(risks).sum()
 
 
 def remembers(aggregator: nn.Module) -> bool:
@@ -88,20 +143,28 @@ def _own_memory(module: nn.Module) -> dict[str, Any]:
         "parameters": dict(module.named_parameters(recurse=False)),
         "values": {key: value for key, value in values.items() if isinstance(value, _PLAIN)},
         "arrays": {key: torch.from_numpy(v.copy()) for key, v in values.items() if isinstance(v, np.ndarray)},
-        "devices": {key: str(value.device) for key, value in values.items() if isinstance(value, Tensor)},
         "optimizers": {key: value.state_dict() for key, value in values.items() if isinstance(value, Adam)},
     }
 
 
-def remember(module: nn.Module, remembered: Mapping[str, Mapping[str, Any]]) -> None:
-    """Put back what :func:`memory` has read."""
+def _on(device: torch.device, value: Any) -> Any:
+    """Return a plain value with its tensors on ``device``, and with that for the device they were on."""
+    if isinstance(value, tuple | list):
+        return type(value)(_on(device, item) for item in value)
+    if isinstance(value, torch.device):
+        return device
+    return value.to(device) if isinstance(value, Tensor) else value
+
+
+def remember(module: nn.Module, remembered: Mapping[str, Mapping[str, Any]], device: torch.device) -> None:
+    """Put back copies of what :func:`memory` has read, its tensors on ``device``: where the module's arguments are."""
     for name, part in module.named_modules():
-        saved = remembered[name]
+        saved = copy.deepcopy(remembered[name])
         with torch.no_grad():
             for key, value in saved["parameters"].items():
                 part.get_parameter(key).copy_(value)
         for key, value in saved["values"].items():
-            setattr(part, key, value.to(saved["devices"][key]) if isinstance(value, Tensor) else value)
+            setattr(part, key, _on(device, value))
         for key, value in saved["arrays"].items():
             setattr(part, key, value.numpy())
         for key, state in saved["optimizers"].items():

@@ -7,13 +7,21 @@ case.
 from collections.abc import Mapping, Sequence, Set
 from typing import Annotated, Any, Literal, TypeVar
 
+import torch
 from pydantic import Field
 from torch import Tensor
 
 from tune_mtl.core.options import Options, ShareOfRun, Tunable, TunableCount
 from tune_mtl.strategies.base import Strategy
-from tune_mtl.strategies.info import NoOptions, StrategyInfo
-from tune_mtl.strategies.jacobian.descent import AggregatorOptions, JacobianDescent
+from tune_mtl.strategies.info import NoOptions, StrategyInfo, Variant
+from tune_mtl.strategies.jacobian.descent import HELD, PASSES, AggregatorOptions, JacobianDescent
+from tune_mtl.strategies.jacobian.representation import (
+    AT_REPRESENTATION,
+    RepresentationDescent,
+    RepresentationOptions,
+    SignDropout,
+)
+from tune_mtl.strategies.jacobian.rules import EqualCosines, ExcessRisks, KnownWeights, TrimmedColumns
 from tune_mtl.strategies.jacobian.scalarized import ScalarizedLoss
 from tune_mtl.strategies.options import Count, NonNegative, Positive, Rate
 
@@ -38,7 +46,8 @@ class JacobianWeightsOptions(AggregatorOptions):
 
     def arguments(self, tasks: Sequence[str], like: Tensor) -> dict[str, Any]:
         """Return one weight per row."""
-        return {"weights": like.new_tensor([self.weights.get(task, 1.0) for task in tasks])}
+        weights = torch.tensor([self.weights.get(task, 1.0) for task in tasks], dtype=like.dtype)
+        return {"weights": weights.to(like.device, non_blocking=True)}
 
     def named_tasks(self) -> Set[str]:
         """Return the tasks that have a weight here."""
@@ -59,8 +68,12 @@ class FairGradOptions(AggregatorOptions):
     max_iters: Count | None = None
 
 
-class GradDropOptions(AggregatorOptions):
-    """GradDrop: ``leak`` is the share of every gradient that passes undropped."""
+class GradDropOptions(RepresentationOptions):
+    """GradDrop: ``leak`` is the share of every gradient that passes undropped.
+
+    ``at`` says where signs are compared: for each weight of the ``trunk``, as TorchJD does, or as published for each
+    element of its output, the ``representation``: one pass back through the trunk instead of one per task.
+    """
 
     leak: Annotated[float, Field(ge=0, le=1), Tunable(0.0, 0.9)] = 0.0
 
@@ -74,6 +87,12 @@ class GradVacOptions(AggregatorOptions):
 
     beta: Annotated[float, Field(ge=0, le=1), Tunable(1e-3, 0.9, log=True)] = 0.5
     eps: NonNegative = 1e-8
+
+
+class IMTLGOptions(RepresentationOptions):
+    """IMTL-G: ``at`` says which gradients shall have equal projections: over the ``trunk``, as TorchJD's, or at its
+    output, the ``representation``, as published: one pass back through the trunk instead of one per task.
+    """
 
 
 class KrumOptions(AggregatorOptions):
@@ -148,15 +167,28 @@ _Rule = TypeVar("_Rule", bound=Strategy[Any])
 
 
 def _aggregator(
-    kind: str, title: str, rule: str, reference: str, options: type[AggregatorOptions] = AggregatorOptions, **more: Any
+    kind: str,
+    title: str,
+    rule: str,
+    reference: str,
+    options: type[AggregatorOptions] = AggregatorOptions,
+    base: type[JacobianDescent] = JacobianDescent,
+    **more: Any,
 ) -> type[JacobianDescent]:
-    more = {"backwards": "N", "memory": "one Jacobian row per task (N x trunk)", **more}
-    return _strategy(JacobianDescent, kind, title=title, rule=rule, reference=reference, options=options, **more)
+    """Return a strategy that costs a row per task, and a wait: most solve something on the rows' Gramian."""
+    more = {"backwards": PASSES, "memory": HELD, "waits": "1", **more}
+    return _strategy(base, kind, title=title, rule=rule, reference=reference, options=options, **more)
+
+
+def _known(kind: str, title: str, rule: str, reference: str, **more: Any) -> type[JacobianDescent]:
+    """Return a strategy whose weights of gradients are known before any is seen: one pass, of what the heads give."""
+    return _aggregator(kind, title, rule, reference, base=KnownWeights, backwards="1", memory="-", waits="0", **more)
 
 
 def _scalarizer(
     kind: str, title: str, rule: str, reference: str, options: type[Options] = NoOptions, **more: Any
 ) -> type[ScalarizedLoss]:
+    more = {"fp16": True, **more}
     return _strategy(ScalarizedLoss, kind, title=title, rule=rule, reference=reference, options=options, **more)
 
 
@@ -189,8 +221,9 @@ AGGREGATORS = (
         "ConFIG",
         "one step on the direction with equal cosine to all gradients",
         "Liu et al. 2024, ConFIG: Towards Conflict-free Training of Physics Informed Neural Networks",
+        base=EqualCosines,
     ),
-    _aggregator(
+    _known(
         "Constant",
         "Constant weights",
         "one step on a weighted sum of gradients on the trunk; heads unweighted",
@@ -209,7 +242,9 @@ AGGREGATORS = (
         "one step on gradients weighted by each task's estimated excess risk",
         "He et al. 2024, Robust Multi-Task Learning with Excess Risks",
         options=ExcessMTLOptions,
-        memory="two Jacobian rows per task (2 N x trunk)",
+        memory="the sums of squared gradients, one row per task (N x trunk)",
+        waits="0",
+        base=ExcessRisks,
     ),
     _aggregator(
         "FairGrad",
@@ -225,6 +260,11 @@ AGGREGATORS = (
         "one step on gradients of which, per weight, only one sign is kept at random",
         "Chen et al. 2020, Just Pick a Sign",
         options=GradDropOptions,
+        base=SignDropout,
+        variants=(AT_REPRESENTATION,),
+        backwards="N",
+        memory="the sums of the positive and of the negative gradients (2 x trunk)",
+        waits="0",
     ),
     _aggregator(
         "GradVac",
@@ -238,6 +278,9 @@ AGGREGATORS = (
         "IMTL-G",
         "one step on the combination with equal projections onto all gradients",
         "Liu et al. 2021, Towards Impartial Multi-task Learning",
+        options=IMTLGOptions,
+        base=RepresentationDescent,
+        variants=(AT_REPRESENTATION,),
     ),
     _aggregator(
         "Krum",
@@ -248,7 +291,7 @@ AGGREGATORS = (
         needs_tasks=3,
         differs_from_sus="it compares gradients with their neighbours and needs three of them",
     ),
-    _aggregator("Mean", "Mean", "one step on the mean gradient on the trunk; heads unweighted", "TorchJD"),
+    _known("Mean", "Mean", "one step on the mean gradient on the trunk; heads unweighted", "TorchJD"),
     _aggregator(
         "MGDA",
         "MGDA",
@@ -279,19 +322,23 @@ AGGREGATORS = (
         "the same as `pcgrad`",
         "Yu et al. 2020, Gradient Surgery for Multi-Task Learning",
     ),
-    _aggregator(
+    _known(
         "Random",
         "Random weights",
-        "one step on gradients with random weights that sum to 1",
+        "RGW: one step on gradients with random weights that sum to 1; heads unweighted",
         "Lin et al. 2022, Reasonable Effectiveness of Random Weighting",
     ),
-    _aggregator("Sum", "Sum", "SUS through Jacobian rows: what the family costs without doing anything", "TorchJD"),
+    _known("Sum", "Sum", "SUS by the sum of the gradients at the trunk's output", "TorchJD"),
     _aggregator(
         "TrimmedMean",
         "Trimmed mean",
         "one step on the mean gradient, per weight without its extreme values",
         "Yin et al. 2018, Byzantine-Robust Distributed Learning",
         options=TrimmedMeanOptions,
+        backwards="N",
+        variants=(Variant(option="trim_number", value=0, backwards="1", memory="-"),),
+        waits="0",
+        base=TrimmedColumns,
     ),
     _aggregator(
         "UPGrad",
@@ -322,6 +369,7 @@ SCALARIZERS = (
         "Geometric loss strategy",
         "one step on the geometric mean of all losses, which must not be negative",
         "Chennupati et al. 2019, MultiNet++",
+        waits="1",
     ),
     _scalarizer(
         "IMTLL",

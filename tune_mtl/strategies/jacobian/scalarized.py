@@ -48,9 +48,7 @@ class ScalarizedLoss(Strategy[Options]):
         losses = self.losses(self.tasks, batch)
         values = self._values(losses)
         if values is not None and values.requires_grad:
-            self.optimizers[0].zero_grad()
-            self._scalar(values).backward()  # type: ignore[no-untyped-call]
-            self.apply(self.optimizers[0])
+            self.descend(self.optimizers[0], self._scalar(values))
             if hasattr(self.scalarizer, "update"):
                 self.scalarizer.update(self._values(self.look(batch)))
             if self._every is not None and (self.mini_batches + 1) % self._every == 0:
@@ -84,5 +82,5 @@ class ScalarizedLoss(Strategy[Options]):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from ``state``."""
         super().load_state_dict(state)
-        remember(self.scalarizer, state["scalarizer"])
+        remember(self.scalarizer, state["scalarizer"], self._last.device)
         self._last.copy_(state["last"])

@@ -24,6 +24,7 @@ class AdaTask(Strategy[NoOptions]):
         updates="G",
         states="G",
         memory="one gradient per group (G x trunk)",
+        fp16=True,
         reference="Yang et al. 2023, AdaTask: A Task-aware Adaptive Learning Rate Approach",
     )
 
@@ -34,7 +35,8 @@ class AdaTask(Strategy[NoOptions]):
     def learn(self, batch: Labelled) -> Losses:
         """Take one update per group, all from one forward pass."""
         losses = self.losses(self.tasks, batch)
-        gradients = [self._gradients(group, losses) for group in self.groups]
+        pairs = zip(self.groups, self.optimizers, strict=True)
+        gradients = [self._gradients(group, optimizer, losses) for group, optimizer in pairs]
         for group, optimizer, found in zip(self.groups, self.optimizers, gradients, strict=True):
             if found is not None:
                 for parameter, gradient in zip(self.trainable(group), found, strict=True):
@@ -42,9 +44,10 @@ class AdaTask(Strategy[NoOptions]):
                 self.apply(optimizer)
         return {task: loss.detach() for task, loss in losses.items()}
 
-    def _gradients(self, group: list[str], losses: Losses) -> tuple[Tensor | None, ...] | None:
+    def _gradients(self, group: list[str], optimizer: Optimizer, losses: Losses) -> tuple[Tensor | None, ...] | None:
         own = {task: losses[task] for task in group if task in losses}
         total = self.total(own) if own else None
         if total is None or not total.requires_grad:
             return None
+        total = self.loss_scaled(optimizer, total)
         return torch.autograd.grad(total, self.trainable(group), retain_graph=True, allow_unused=True)

@@ -4,22 +4,14 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 import torch
-from pydantic import BeforeValidator, Field
+from pydantic import Field
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from tune_mtl.core.errors import UserError, did_you_mean
-from tune_mtl.core.options import Options, Tunable, Verbatim
-from tune_mtl.core.torch_compat import Convolution
+from tune_mtl.core.options import Options, Tunable
 from tune_mtl.strategies.base import Labelled, Losses, Strategy
 from tune_mtl.strategies.info import StrategyInfo
-
-
-def _as_text(value: object) -> object:
-    """Return a layer's number in a ``Sequential`` as its name; of 1.1 nobody knows whether it was 1.10."""
-    if isinstance(value, float):
-        raise ValueError("must be a text: put it in quotes")
-    return str(value) if isinstance(value, int) else value
+from tune_mtl.strategies.layers import LayerName, measured_layer
 
 
 class GradNormOptions(Options):
@@ -30,7 +22,7 @@ class GradNormOptions(Options):
     """
 
     alpha: Annotated[float, Field(ge=0), Tunable(0.1, 3.0, log=True)] = 1.5
-    layer: Annotated[Annotated[str, BeforeValidator(_as_text)] | None, Verbatim()] = None
+    layer: LayerName = None
 
 
 class GradNorm(Strategy[GradNormOptions]):
@@ -55,7 +47,7 @@ class GradNorm(Strategy[GradNormOptions]):
 
     def setup(self) -> None:
         """Choose the layer, and start with equal weights."""
-        self._layer = balanced_layer(self.model.trunk, self.options.layer)
+        self._layer = measured_layer(self.model.trunk, self.options.layer, self.info.name)
         self.balance = nn.Parameter(torch.ones(len(self.tasks), dtype=torch.float64, device=self._layer.device))
         self._first = torch.full_like(self.balance, torch.nan, requires_grad=False)
 
@@ -69,8 +61,7 @@ class GradNorm(Strategy[GradNormOptions]):
         rows = self.rows(losses)
         if not rows:
             return {task: loss.detach() for task, loss in losses.items()}
-        chosen = torch.tensor([index for index, task in enumerate(self.tasks) if task in rows])
-        chosen = chosen.to(self.balance.device, non_blocking=True)
+        chosen = self.positions(rows)
         norms = torch.stack([self._norm(loss) for loss in rows.values()]).double()
         network, weights = self.optimizers
         network.zero_grad()
@@ -113,31 +104,3 @@ class GradNorm(Strategy[GradNormOptions]):
         with torch.no_grad():
             self.balance.copy_(state["balance"])
         self._first.copy_(state["first"])
-
-
-def balanced_layer(trunk: nn.Module, name: str | None) -> nn.Parameter:
-    """Return the weights at which gradients are compared.
-
-    Raises:
-        UserError: if the trunk has no such layer, or none with trainable weights.
-    """
-    weights = {path: weight for path, weight in trunk.named_parameters() if weight.requires_grad}
-    layers = {path: _weight_of(module) for path, module in trunk.named_modules() if path}
-    if name is not None:
-        found = weights.get(name, layers.get(name))
-        if found is None:
-            known = [path for path, weight in layers.items() if weight is not None]
-            raise UserError(f"gradnorm_layer '{name}' is no trunk layer with weights. {did_you_mean(name, known)}")
-        return found
-    convolutions = [_weight_of(module) for module in trunk.modules() if isinstance(module, Convolution)]
-    candidates = [weight for weight in convolutions if weight is not None]
-    candidates = candidates or [weight for weight in weights.values() if weight.ndim > 1] or list(weights.values())
-    if not candidates:
-        raise UserError("strategy 'gradnorm' needs a trunk with a trainable layer: there is nothing to balance at.")
-    return candidates[-1]
-
-
-def _weight_of(module: nn.Module) -> nn.Parameter | None:
-    """Return the (last) trainable matrix or kernel of a layer, also where it is parametrized."""
-    found = [weight for weight in module.parameters() if weight.requires_grad and weight.ndim > 1]
-    return found[-1] if found else None

@@ -3,7 +3,7 @@
 from torch.optim import Optimizer
 
 from tune_mtl.strategies.base import Labelled, Losses, Strategy
-from tune_mtl.strategies.info import NoOptions, StrategyInfo
+from tune_mtl.strategies.info import PAPER, NoOptions, StrategyInfo
 
 
 class IndividualOptimizers(Strategy[NoOptions]):
@@ -21,6 +21,9 @@ class IndividualOptimizers(Strategy[NoOptions]):
         backwards="G",
         updates="G",
         states="G",
+        family="paper",
+        fp16=True,
+        reference=PAPER,
     )
 
     def make_optimizers(self) -> list[Optimizer]:

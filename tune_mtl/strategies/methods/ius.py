@@ -1,7 +1,7 @@
 """MTL-IUS: groups take turns, with one memory."""
 
 from tune_mtl.strategies.base import Labelled, Losses, Strategy
-from tune_mtl.strategies.info import NoOptions, StrategyInfo
+from tune_mtl.strategies.info import PAPER, NoOptions, StrategyInfo
 
 
 class IndividualUpdateSteps(Strategy[NoOptions]):
@@ -20,6 +20,9 @@ class IndividualUpdateSteps(Strategy[NoOptions]):
         forwards="G",
         backwards="G",
         updates="G",
+        family="paper",
+        fp16=True,
+        reference=PAPER,
     )
 
     def learn(self, batch: Labelled) -> Losses:

@@ -1,6 +1,5 @@
 """MGDA-UB: the weights of the shortest convex combination of the gradients at the trunk's output."""
 
-from collections.abc import Sequence
 from typing import Annotated, Literal, TypeAlias
 
 import numpy as np
@@ -9,33 +8,35 @@ from scipy.optimize import nnls
 from torch import Tensor
 
 from tune_mtl.core.options import Options, Tunable
-from tune_mtl.strategies.base import Labelled, Losses, Strategy
-from tune_mtl.strategies.info import StrategyInfo
+from tune_mtl.strategies.base import Labelled, Losses, SharedPass, Strategy
+from tune_mtl.strategies.gramian import gramian
+from tune_mtl.strategies.info import StrategyInfo, Variant
+from tune_mtl.strategies.jacobian.descent import HELD
+from tune_mtl.strategies.jacobian.passes import Arrived, TrunkJacobian
 
 Array: TypeAlias = "np.ndarray[tuple[int, ...], np.dtype[np.float64]]"
-
-_IN_CACHE, _ON_DEVICE = 2**18, 2**24
-"""Numbers of the Jacobian that are widened and multiplied at once: what a CPU's cache holds, what keeps a GPU busy."""
 
 
 class UpperBoundOptions(Options):
     """MGDA-UB: ``normalize`` says what gradients are divided by before their weights are sought.
 
     With ``none`` they stay as they are, as in the paper; with ``l2`` they are divided by their norms, with ``loss`` by
-    their losses, with ``loss+`` by both, as Sener and Koltun also do.
+    their losses, with ``loss+`` by both, as Sener and Koltun also do. ``at`` says which gradients these are: at the
+    trunk's output, the ``representation``, or over all weights of the ``trunk``: MGDA itself, at N + 1 passes back.
     """
 
     normalize: Annotated[Literal["none", "l2", "loss", "loss+"], Tunable(values=("none", "l2", "loss", "loss+"))] = (
         "none"
     )
+    at: Literal["representation", "trunk"] = "representation"
 
 
 class UpperBoundDescent(Strategy[UpperBoundOptions]):
     """MGDA-UB: w <- w - lr * m(sum_k a_k c_k g_k(w)), heads included.
 
     a = argmin |sum_k a_k c_k dL_k/dz|^2 over the simplex, z the trunk's output: an upper bound of the same norm over
-    the trunk's weights, at the cost of the heads' backward passes only. With ``normalize`` the weights are sought for
-    gradients divided by their norms or losses.
+    the trunk's weights, at the cost of the heads' backward passes only. With ``at=trunk`` it is that norm itself. With
+    ``normalize`` the weights are sought for gradients divided by their norms or losses.
     """
 
     info = StrategyInfo(
@@ -45,6 +46,8 @@ class UpperBoundDescent(Strategy[UpperBoundOptions]):
         family="baselines",
         options=UpperBoundOptions,
         memory="one gradient of the trunk's output per task",
+        variants=(Variant(option="at", value="trunk", backwards="N + 1", memory=HELD),),
+        waits="1",
         reference="Sener and Koltun 2018, Multi-Task Learning as Multi-Objective Optimization",
     )
 
@@ -53,7 +56,7 @@ class UpperBoundDescent(Strategy[UpperBoundOptions]):
         shared = self.shared_pass(batch)
         rows = self.rows(shared.losses)
         if rows:
-            weights = self._weights(list(rows.values()), shared.leaves) if shared.leaves else [1.0] * len(rows)
+            weights = self._weights(list(rows.values()), shared) if shared.leaves else [1.0] * len(rows)
             total = sum(weight * loss for weight, loss in zip(weights, rows.values(), strict=True))
             assert isinstance(total, Tensor)
             self.optimizers[0].zero_grad()
@@ -62,37 +65,34 @@ class UpperBoundDescent(Strategy[UpperBoundOptions]):
             self.apply(self.optimizers[0])
         return {task: loss.detach() for task, loss in shared.losses.items()}
 
-    def _weights(self, losses: list[Tensor], leaves: list[Tensor]) -> list[float]:
-        jacobian = [torch.autograd.grad(loss, leaves, retain_graph=True, materialize_grads=True) for loss in losses]
-        found = gramian(jacobian).cpu().numpy()
-        divisors = self._divisors(losses, found)
-        weights: list[float] = min_norm_weights(found / np.outer(divisors, divisors)).tolist()
+    def _weights(self, losses: list[Tensor], shared: SharedPass) -> list[float]:
+        values = torch.stack([loss.detach() for loss in losses]).double()
+        read = torch.column_stack([self._gramian(losses, shared), values]).cpu().numpy()  # one copy to the host
+        products, divisors = read[:, :-1], self._divisors(read)
+        weights: list[float] = min_norm_weights(products / np.outer(divisors, divisors)).tolist()
         return weights
 
-    def _divisors(self, losses: list[Tensor], gramian: Array) -> Array:
+    def _gramian(self, losses: list[Tensor], shared: SharedPass) -> Tensor:
+        if self.options.at == "representation":
+            rows = [
+                torch.autograd.grad(loss, shared.leaves, retain_graph=True, materialize_grads=True) for loss in losses
+            ]
+            return gramian(zip(*rows, strict=True))
+        trunk, count = self.trainable(()), len(shared.leaves)
+        places = [*shared.leaves, *trunk]
+        found = (torch.autograd.grad(loss, places, retain_graph=True, allow_unused=True) for loss in losses)
+        arriving = (Arrived(given[:count], given[count:]) for given in found)
+        return TrunkJacobian(shared, trunk, arriving, len(losses)).gramian(torch.float64)
+
+    def _divisors(self, read: Array) -> Array:
+        """Return what each gradient is divided by, from their Gramian and, in the last column, their losses."""
         normalize = self.options.normalize
-        divisors = np.ones(len(losses))
+        divisors = np.ones(len(read))
         if normalize in ("loss", "loss+"):
-            divisors *= torch.stack([loss.detach() for loss in losses]).double().abs().cpu().numpy()
+            divisors *= np.abs(read[:, -1])
         if normalize in ("l2", "loss+"):
-            divisors *= np.sqrt(np.diag(gramian))
+            divisors *= np.sqrt(np.diag(read))
         return np.where(divisors > 0, divisors, 1.0)
-
-
-def gramian(jacobian: Sequence[Sequence[Tensor]]) -> Tensor:
-    """Return ``J @ J.T`` in float64, J's rows given in parts: the shortest combination cancels most of them.
-
-    Piece by piece, without a copy of J.
-    """
-    first = jacobian[0][0]
-    total = torch.zeros(len(jacobian), len(jacobian), dtype=torch.float64, device=first.device)
-    columns = max(1, (_IN_CACHE if first.device.type == "cpu" else _ON_DEVICE) // len(jacobian))
-    for part in zip(*jacobian, strict=True):
-        rows = [gradient.flatten() for gradient in part]
-        for start in range(0, len(rows[0]), columns):
-            wide = torch.stack([row[start : start + columns] for row in rows]).double()
-            total.addmm_(wide, wide.T)
-    return total
 
 
 def min_norm_weights(gramian: Array) -> Array:

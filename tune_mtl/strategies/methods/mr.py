@@ -129,6 +129,7 @@ class MaximumRoaming(Strategy[MaximumRoamingOptions]):
         memory="one bit per task and channel",
         needs_convolutions=True,
         compiles=False,
+        fp16=True,
         reference="Pascal et al. 2021, Maximum Roaming Multi-Task Learning",
     )
     model: RoamingModel
@@ -137,10 +138,13 @@ class MaximumRoaming(Strategy[MaximumRoamingOptions]):
         """Draw the first masks."""
         options, generator = self.options, self.recipe.generator
         self.roads: list[Road] = []
+        self._used: list[Tensor] = []  # the masks once more, on the host: to move them waits for no device
         for mask in self.model.masks:
             assert isinstance(mask, ChannelMask)
-            mask.used.copy_(initial_masks(len(self.tasks), mask.used.shape[1], options.sigma, generator))
-            self.roads.append(Road(mask.used.cpu().clone(), options.updates_end, options.update_size))
+            used = initial_masks(len(self.tasks), mask.used.shape[1], options.sigma, generator)
+            mask.used.copy_(used)
+            self._used.append(used)
+            self.roads.append(Road(used.clone(), options.updates_end, options.update_size))
 
     @classmethod
     def own_model(cls, model: MultiTaskModel, tasks: Sequence[str]) -> MultiTaskModel:
@@ -156,10 +160,11 @@ class MaximumRoaming(Strategy[MaximumRoamingOptions]):
             for task in self.tasks:
                 with self.model.seen_by(task):
                     losses |= self.update(self.optimizers[0], [task], batch)
-        for mask, road in zip(self.model.masks, self.roads, strict=True):
+        for index, (mask, road) in enumerate(zip(self.model.masks, self.roads, strict=True)):
             if road.moves_at(self.mini_batches + 1):
                 assert isinstance(mask, ChannelMask)
-                mask.used.copy_(road.move(mask.used.cpu(), self.recipe.generator))
+                self._used[index] = road.move(self._used[index], self.recipe.generator)
+                mask.used.copy_(self._used[index], non_blocking=True)
         return losses
 
     def _learn_together(self, batch: Labelled) -> Losses:
@@ -171,12 +176,18 @@ class MaximumRoaming(Strategy[MaximumRoamingOptions]):
             with self.model.seen_by(task):
                 for loss in self.losses([task], batch).values():
                     if loss.requires_grad:
-                        self.weighted(task, loss).backward()  # type: ignore[no-untyped-call]
+                        self.loss_scaled(self.optimizers[0], self.weighted(task, loss)).backward()  # type: ignore[no-untyped-call]
                         any_gradient = True
                     losses[task] = loss.detach()
         if any_gradient:
             self.apply(self.optimizers[0])
         return losses
+
+    def each_loss(self, batch: Labelled) -> Iterator[tuple[str, Tensor]]:
+        """Yield each labelled task's loss, through its own masks: one forward pass at a time is held."""
+        for task in self.tasks:
+            with self.model.seen_by(task):
+                yield from self.losses([task], batch).items()
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state with the masks and the channels that each task has used so far."""
@@ -186,7 +197,8 @@ class MaximumRoaming(Strategy[MaximumRoamingOptions]):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Go on from ``state``."""
         super().load_state_dict(state)
-        for mask, used in zip(self.model.masks, state["masks"], strict=True):
+        self._used = [used.cpu().clone() for used in state["masks"]]
+        for mask, used in zip(self.model.masks, self._used, strict=True):
             mask.used.copy_(used)  # type: ignore[operator]
         for road, visited in zip(self.roads, state["visited"], strict=True):
             road.visited.copy_(visited)

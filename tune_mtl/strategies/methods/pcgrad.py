@@ -1,7 +1,7 @@
 """PCGrad: gradients that conflict are projected off each other."""
 
 from tune_mtl.strategies.info import StrategyInfo
-from tune_mtl.strategies.jacobian.descent import AggregatorOptions, JacobianDescent
+from tune_mtl.strategies.jacobian.descent import HELD, PASSES, AggregatorOptions, JacobianDescent
 
 
 class PCGrad(JacobianDescent):
@@ -17,7 +17,8 @@ class PCGrad(JacobianDescent):
         rule="one step on the sum of gradients, each projected off those it conflicts with",
         options=AggregatorOptions,
         family="baselines",
-        backwards="N",
-        memory="one Jacobian row per task (N x trunk)",
+        backwards=PASSES,
+        memory=HELD,
+        waits="1",
         reference="Yu et al. 2020, Gradient Surgery for Multi-Task Learning",
     )

@@ -24,6 +24,7 @@ class ScalarWeights(Strategy[ScalarOptions]):
         rule="one step on a weighted sum of all task losses",
         options=ScalarOptions,
         family="baselines",
+        fp16=True,
         reference="Xin et al. 2022, Do Current Multi-Task Optimization Methods Even Help?",
     )
 

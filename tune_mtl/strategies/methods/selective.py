@@ -7,7 +7,6 @@ from typing import Annotated, Any
 import numpy as np
 import torch
 from pydantic import Field
-from torch import Tensor
 
 from tune_mtl.core.options import Options, ShareOfRun, Tunable
 from tune_mtl.strategies.base import Labelled, Losses, Strategy
@@ -41,8 +40,10 @@ class SelectiveGroups(Strategy[SelectiveOptions]):
         options=SelectiveOptions,
         forwards="G + 1",
         backwards="G",
-        updates="N",
+        updates="G",
         memory="N x N affinities",
+        waits="1, when groups are formed anew",
+        fp16=True,
         reference="Jeong and Yoon 2025, Selective Task Group Updates for Multi-Task Optimization",
     )
 
@@ -64,9 +65,7 @@ class SelectiveGroups(Strategy[SelectiveOptions]):
             total = self.total({task: losses[task] for task in group})
             if not total.requires_grad:
                 continue
-            self.optimizers[0].zero_grad()
-            total.backward()  # type: ignore[no-untyped-call]
-            self.apply(self.optimizers[0])
+            self.descend(self.optimizers[0], total)
             if len(self.tasks) > 1:
                 last = position + 1 == len(labelled)
                 after = self.look(batch) if last else self.losses(self.tasks, batch)
@@ -80,16 +79,13 @@ class SelectiveGroups(Strategy[SelectiveOptions]):
     @torch.no_grad()
     def _observe(self, group: Sequence[str], before: Losses, after: Losses) -> None:
         names = list(self.tasks)
-        columns = self._indices([names.index(task) for task in after])
+        columns = self.positions(after)
         gains = torch.stack([1 - after[task].detach() / before[task].detach() for task in after]).double()
         for task in group:
             row = self.affinities[names.index(task)]
             row[columns] = torch.where(
                 gains.isfinite(), torch.lerp(row[columns], gains, self.options.rate), row[columns]
             )
-
-    def _indices(self, positions: list[int]) -> Tensor:
-        return torch.tensor(positions).to(self.affinities.device, non_blocking=True)
 
     def _regroup(self) -> None:
         labels = clusters(self.affinities.cpu().numpy())

@@ -9,7 +9,6 @@ from torch.optim import Optimizer
 
 from tune_mtl.core.model import Heads, MultiTaskModel
 from tune_mtl.core.nested import Nested
-from tune_mtl.core.torch_compat import allow_several_backward_passes
 from tune_mtl.strategies.base import Labelled, Losses, Strategy, weights_of
 from tune_mtl.strategies.info import NoOptions, StrategyInfo
 
@@ -51,6 +50,7 @@ class SingleTask(Strategy[NoOptions]):
         updates="N",
         states="N",
         memory="a network per task",
+        fp16=True,
         reference="the reference of Delta-m",
     )
 
@@ -72,11 +72,10 @@ class SingleTask(Strategy[NoOptions]):
             losses |= self.update(optimizer, [task], batch)
         return losses
 
-    def compile(self) -> None:
-        """Compile each task's trunk."""
-        allow_several_backward_passes()
-        for trunk in self.model.trunk.children():
-            trunk.compile()
+    @property
+    def trunks(self) -> list[nn.Module]:
+        """Each task's own."""
+        return list(self.model.trunk.children())
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state with the networks' weights, which the model given to the strategy does not hold."""

@@ -1,7 +1,7 @@
 """MTL-SUS: the common practice."""
 
 from tune_mtl.strategies.base import Labelled, Losses, Strategy
-from tune_mtl.strategies.info import NoOptions, StrategyInfo
+from tune_mtl.strategies.info import PAPER, NoOptions, StrategyInfo
 
 
 class SharedUpdateSteps(Strategy[NoOptions]):
@@ -14,6 +14,9 @@ class SharedUpdateSteps(Strategy[NoOptions]):
         name="sus",
         title="Shared update steps",
         rule="one step on the sum of all task losses",
+        family="paper",
+        fp16=True,
+        reference=PAPER,
     )
 
     def learn(self, batch: Labelled) -> Losses:

@@ -52,8 +52,8 @@ def search_note(
     lines.append(
         f"How to read: trials are judged by `{objective.metric}` ({less} is better) on validation data;"
         f" `{names.best_metric(objective.metric)}` is its value at a trial's best epoch. `stopped_early` trials were"
-        " given up for better ones, `diverged` ones had a loss that was no number, `failed` ones an error. Here,"
-        " `best_so_far/...` is the best value of each strategy over all epochs spent."
+        " given up, or left paused, for better ones, `diverged` ones had a loss that was no number, `failed` ones an"
+        " error. Here, `best_so_far/...` is the best value of each strategy over all epochs spent."
     )
     return "\n\n".join(lines) + "\n"
 

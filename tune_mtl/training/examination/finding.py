@@ -38,5 +38,7 @@ class Unusable(Exception):
 def said(error: BaseException) -> str:
     """Return an error in a line, with its kind where it is not our own."""
     text = " ".join(str(error).split())
+    if isinstance(error, UserError):
+        return text
     text = text if len(text) <= 240 else text[:237] + "..."
-    return text if isinstance(error, UserError) else f"{type(error).__name__}: {text}" if text else type(error).__name__
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader
 
 from tune_mtl.core.data import Batch, Data, TensorData
+from tune_mtl.core.errors import UserError
 from tune_mtl.core.nested import Nested, tensors
 from tune_mtl.core.problem import Problem
 from tune_mtl.core.seeds import generator
@@ -55,7 +56,8 @@ class Samples:
         try:
             data = problem.data(split)
         except Exception as error:
-            raise _unusable(f"data('{split}') fails: {said(error)}") from error
+            own = "" if isinstance(error, UserError) else f"data('{split}') fails: "
+            raise _unusable(own + said(error)) from error
         nothing = f"problem '{problem.name}' has no '{split}' data."
         if data is None:
             raise _unusable(

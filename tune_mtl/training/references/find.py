@@ -15,6 +15,7 @@ from tune_mtl.core.errors import UserError
 from tune_mtl.core.nested import Nested
 from tune_mtl.core.objective import RELATIVE_LOSS, Objective
 from tune_mtl.core.problem import Problem
+from tune_mtl.core.scalarisation import NEED_REFERENCE_LOSSES
 from tune_mtl.core.seeds import isolated
 from tune_mtl.core.task import Task
 from tune_mtl.strategies.labels import labelled_rows
@@ -68,8 +69,8 @@ def judged(problem: Problem, config: Mapping[str, Any] | None = None) -> Problem
     """Return ``problem`` as trials are judged by it: with reference losses, where these decide and none were given.
 
     A problem that sets its objective, or a config that names a metric, is left alone, unless that is
-    ``val/relative_loss``. The problem given is not changed. Where nobody asked for ``val/relative_loss`` and it cannot
-    be, ``val/loss`` is the objective and a warning is logged.
+    ``val/relative_loss`` or made of the same. The problem given is not changed. Where nobody asked for
+    ``val/relative_loss`` and it cannot be, ``val/loss`` is the objective and a warning is logged.
 
     Args:
         problem: What is learned.
@@ -80,7 +81,8 @@ def judged(problem: Problem, config: Mapping[str, Any] | None = None) -> Problem
     """
     flat = {**problem.defaults, **{key: value for key, value in (config or {}).items() if value is not None}}
     asked = flat.get("metric") or (None if problem.objective is None else str(problem.objective))
-    wanted = asked is None or str(asked).partition(":")[0] == RELATIVE_LOSS
+    metric = RELATIVE_LOSS if asked is None else str(asked).partition(":")[0]
+    wanted = metric in (RELATIVE_LOSS, *NEED_REFERENCE_LOSSES)
     if not wanted or all(task.reference_loss is not None for task in problem.tasks):
         return problem
     options = {key.removeprefix(_MODEL): value for key, value in flat.items() if key.startswith(_MODEL)}
@@ -92,7 +94,7 @@ def judged(problem: Problem, config: Mapping[str, Any] | None = None) -> Problem
             found = References(reasons={task.name: _said(error) for task in _without(problem)})
     if asked is not None:
         raise UserError(
-            f"metric '{RELATIVE_LOSS}' needs a reference loss of every task, and none was found for {found.missing}."
+            f"metric '{metric}' needs a reference loss of every task, and none was found for {found.missing}."
             " Give Task(reference_loss=...), or another metric."
         )
     logger.warning("warning: %s", found.warning)

@@ -1,0 +1,1 @@
+"""Trials that are paused and thawed: who gets the next epochs. Nothing here knows Ray."""
