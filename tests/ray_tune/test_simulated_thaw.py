@@ -3,6 +3,7 @@
 import json
 from collections import Counter, defaultdict
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,6 +11,7 @@ import tune_mtl
 from benchmarks.simulated import simulated_actors
 from tests.experiment.records import check_records
 from tune_mtl.core.files import BEST_WEIGHTS
+from tune_mtl.ray_tune.loop import TIME_IS_UP
 from tune_mtl.ray_tune.thawing import NOT_THAWED
 from tune_mtl.tracking.tracker import Tracker
 
@@ -156,9 +158,14 @@ def test_it_grows_by_trials_and_goes_on_with_as_much_for_each_strategy():
     assert spent(result) == {"sus": 16, "io": 16}
 
 
-def test_when_the_time_is_up_what_is_paused_ends_with_what_it_has_reached():
-    result = searched("timed", slots=2, samples=60, time_budget=1.0)
+def test_when_the_time_is_up_what_is_paused_ends_with_what_it_has_reached(monkeypatch):
+    life = Life()
+    clock = SimpleNamespace(monotonic=lambda: float(len(life.events)))  # every event takes a second
+    monkeypatch.setattr("tune_mtl.ray_tune.loop.time", clock)
+    asked = {**ASKED, "name": "timed", "concurrency": 2, "report": False, "export": False}
+    result = life.lead(tune_mtl.search, PROBLEM, slots=2, **asked, time_budget=30.0)
     assert result.complete
     _, runs = check_records("timed", len(result.trials()))
-    assert any("time budget" in run.data.tags.get("tune_mtl.reason", "") for run in runs)
+    assert sum(spent(result).values()) < 2 * ASKED["samples"]
+    assert any(run.data.tags.get("tune_mtl.reason") == TIME_IS_UP for run in runs)
     assert Path(result.best.checkpoint).exists()
