@@ -4,10 +4,12 @@ Trials set their own number of threads. The variables must be there before torch
 inherit them.
 """
 
+import gc
 import os
 import signal
 import sys
 
+import hypothesis
 import pytest
 
 os.environ.setdefault("TUNE_MTL_EXPORT", "0")  # a search's winner is exported where a test is about that
@@ -15,6 +17,9 @@ os.environ.setdefault("TUNE_MTL_EXPORT", "0")  # a search's winner is exported w
 for variable in ("OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
 
+
+hypothesis.settings.register_profile("here", deadline=None)  # who shares a machine waits now and then
+hypothesis.settings.load_profile("here")
 
 LONGEST = (
     "faults/test_faults.py",
@@ -47,6 +52,12 @@ def pytest_collection_modifyitems(config, items):
         items.sort(key=lambda item: place.get(item.path, len(LONGEST)))
 
 
+def pytest_collection_finish():
+    """None of the tests is garbage: Python need not look through all of them again and again."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(scope="session")
 def empty_store(tmp_path_factory):
     """The file of a tracking store without a search, to be copied: making its tables takes seconds."""
@@ -59,7 +70,7 @@ def empty_store(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def ray_home(tmp_path_factory):
-    """The home of all searches of a test file, with a Ray of its own; trials run on two CPUs of this machine."""
+    """The home of all searches of a test file, with a Ray of its own; trials run one after the other."""
     from tests.local_ray import local_ray
 
     folder = tmp_path_factory.mktemp("home")

@@ -6,7 +6,10 @@ The latter are made when one is asked for: a trial's process, which knows its st
 import importlib
 from typing import Any
 
-from trainables.base import MTLTrainable as MTLTrainable
+from tune_mtl.core.process.loading import loading
+
+with loading():
+    from trainables.base import MTLTrainable as MTLTrainable
 
 
 def __getattr__(name: str) -> Any:

@@ -6,6 +6,7 @@ Everything here is loaded when it is first used: importing ``tune_mtl`` loads ne
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from tune_mtl.core.process.loading import loading
 from tune_mtl.core.version import VERSION
 
 if TYPE_CHECKING:
@@ -140,7 +141,8 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module("tune_mtl.testing")
     if name not in _HOMES:
         raise AttributeError(f"module 'tune_mtl' has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOMES[name]), name)
+    with loading():
+        return getattr(importlib.import_module(_HOMES[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -40,7 +40,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module", autouse=True)
 def ray_of_our_own():
-    with local_ray():
+    with local_ray(cpus=2):  # here, trials run side by side
         yield
 
 

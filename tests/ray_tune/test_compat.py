@@ -57,6 +57,7 @@ SET_IN_CONSTRUCTORS = [
     (TuneController, "_search_alg", "asking for no other trial"),
     (TuneController, "_resetting_trials", "a worker that is lost while it is made ready for a trial"),
     (TuneController, "_actor_manager", "whether a trial waits for room"),
+    (TuneController, "_max_pending_trials", "how many trials may wait for their workers"),
     (TuneController, "_trials_to_cache", "the trials that changed"),
     (ASHAScheduler, "_trial_info", "who is in a bracket"),
     (ASHAScheduler, "_brackets", "rungs"),

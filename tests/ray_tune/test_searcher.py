@@ -256,7 +256,7 @@ def test_the_first_draws_fill_every_dimension_evenly(seed, replicate, strata):
         assert all(0 <= share < 1 for share in shares)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(seed=integers(0, 2**31))
 def test_the_first_rates_of_a_tuning_are_one_in_each_quarter_of_the_range(seed):
     configs = asked(make(24, 2, seed=seed))

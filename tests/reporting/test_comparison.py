@@ -43,7 +43,6 @@ def spread(values, one):
     return len(first) < 2 or np.std(np.subtract(second, first)) > 1e-3
 
 
-@settings(deadline=None)
 @given(strategies)
 def test_paired_p_values_are_scipys(values):
     found = compare_strategies(values)
@@ -76,7 +75,6 @@ def test_all_pairs_corrected_by_hand():
     assert {(one.a, one.b): one.p for one in compare_strategies(values)} == pytest.approx(expected)
 
 
-@settings(deadline=None)
 @given(strategies, sampled_from([None, AUTO, Looks((2, 3, 5))]), sampled_from([1, -1]))
 def test_the_interval_excludes_zero_just_where_the_test_is_significant(values, looks, sign):
     for one in compare_strategies(values, sign, looks):
@@ -105,7 +103,6 @@ def test_the_interval_of_one_comparison_is_the_usual_one():
     assert looked.p > one.p
 
 
-@settings(deadline=None)
 @given(strategies)
 def test_turning_round_changes_signs_and_nothing_else(values):
     for one in compare_strategies(values):
@@ -140,7 +137,6 @@ def test_strategies_without_a_replicate_in_common_are_not_compared():
     assert not one.told_apart
 
 
-@settings(deadline=None)
 @given(lists(numbers, min_size=3, max_size=6), lists(numbers, min_size=3, max_size=6), sampled_from([1e-300, 1e290]))
 def test_comparisons_do_not_depend_on_the_unit(first, second, unit):
     pairs = list(zip(first, second, strict=False))
@@ -219,7 +215,6 @@ def test_the_corrected_p_value_and_the_level_are_one_rule():
     assert AUTO.level(ALPHA, 7) == AUTO.level(ALPHA, 4)
 
 
-@settings(deadline=None)
 @given(floats(0, 1), floats(0, 1), sampled_from(AUTO.sizes))
 def test_a_correction_for_looks_keeps_the_order_and_only_adds(first, second, size):
     low, high = sorted((first, second))
@@ -245,7 +240,7 @@ def test_four_equal_strategies_are_seldom_told_apart():
     assert np.any(uncorrected, axis=0).mean() > 0.12
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(integers(0, 2**31))
 def test_a_noisy_strategy_that_is_always_worse_ranks_last(seed):
     drawn = np.random.default_rng(seed)

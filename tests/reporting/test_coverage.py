@@ -7,7 +7,7 @@ import statistics
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import tune_mtl
@@ -90,7 +90,6 @@ def test_near_the_best_is_a_tenth_of_it_or_of_the_way_to_the_median(best, others
 # What more trials would bring
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.integers(-4, 4).map(float), min_size=1, max_size=4),
     st.integers(0, 2),
@@ -105,7 +104,6 @@ def test_the_expected_best_is_the_mean_over_all_tuples(values, lost, mode):
         assert value == pytest.approx(statistics.fmean(map(best, itertools.product(pool, repeat=n))), abs=1e-12)
 
 
-@settings(deadline=None)
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=30), st.sampled_from(["min", "max"]))
 def test_more_trials_never_make_the_best_worse_and_never_better_than_it_is(values, mode):
     sign = 1 if mode == "min" else -1

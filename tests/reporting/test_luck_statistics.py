@@ -27,7 +27,7 @@ def anova(values):
 
 
 @given(sizes, sizes, data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_estimates_are_those_of_the_analysis_of_variance_and_never_negative(draws, seeds, draw):
     values = draw.draw(arrays(float, (draws, seeds), elements=floats(-10, 10, width=16)))
     found = components(values, simulated=50)
@@ -45,7 +45,7 @@ def test_estimates_are_those_of_the_analysis_of_variance_and_never_negative(draw
 
 
 @given(sizes, sizes, data(), floats(0.1, 10), floats(-100, 100))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_shares_have_no_unit_and_no_zero(draws, seeds, draw, scale, shift):
     values = np.random.default_rng(draw.draw(integers(0, 99))).normal(size=(draws, seeds))
     first, second = components(values, simulated=50), components(scale * values + shift, simulated=50)
@@ -138,7 +138,7 @@ def test_a_flat_curve_excludes_no_count_and_a_clear_optimum_is_narrow(units):
 
 
 @given(data())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_with_all_values_the_best_has_the_best_mean(draw):
     matrix = draw.draw(arrays(float, (4, 3), elements=floats(-5, 5, width=16), unique=True))
     for sign in (1, -1):

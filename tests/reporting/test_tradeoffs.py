@@ -168,7 +168,7 @@ def covered(points, edge=1.1):
 
 
 @given(integers(2, 5).flatmap(lambda n: lists(lists(floats(0, 1), min_size=n, max_size=n), min_size=1, max_size=5)))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_the_hypervolume_is_that_of_inclusion_and_exclusion(points):
     pytest.importorskip("moocore")
     assert hypervolume(points) == pytest.approx(covered(points), abs=1e-9)

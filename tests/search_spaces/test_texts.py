@@ -89,7 +89,7 @@ def spaces(draw):
     )  # fmt: skip
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(space=spaces())
 def test_a_printed_space_is_read_as_itself(space, tmp_path_factory):
     path = tmp_path_factory.mktemp("spaces") / "space.yaml"

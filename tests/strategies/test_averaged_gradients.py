@@ -161,7 +161,7 @@ def test_rule_equals_oracle(name, options, missing):
     assert_close(weights(model), weights(reference), rtol=1e-5, atol=1e-7)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(seed=integers(0, 2**31), count=integers(1, 7), spread=floats(1e-3, 30))
 def test_the_projection_solves_its_quadratic_program(seed, count, spread):
     point = spread * np.random.default_rng(seed).normal(size=count)
@@ -194,7 +194,7 @@ def first_step(name, model, tasks, **options):
     return flat([was - now for was, now in zip(before, weights(model.trunk), strict=True)]) / LR
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=6)
 @given(seed=integers(0, 1000), count=integers(1, 5), scale=floats(0.3, 3))
 def test_dual_balancing_without_averages_is_the_sum_of_unit_vectors_times_the_longest_length(seed, count, scale):
     tasks, model = make_tasks(count, scale=scale), make_model(count, seed=seed)
@@ -214,7 +214,7 @@ def test_the_first_average_is_not_corrected_for_its_start_at_zero():
     torch.testing.assert_close(first[1], 0.2 * first[0], rtol=1e-5, atol=1e-9)
 
 
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=4)
 @given(factor=floats(0.01, 100))
 def test_the_scale_of_a_loss_means_nothing_to_dual_balancing(factor):
     def scaled(by):
@@ -250,14 +250,14 @@ def test_a_tasks_weight_counts_after_dual_balancing():
         torch.testing.assert_close(twice, 2 * once if index == 1 else once)
 
 
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=4)
 @given(count=integers(1, 4), missing=sampled_from([None, 0.7]))
 def test_moco_that_neither_averages_nor_moves_its_shares_is_the_mean(count, missing):
     found = train("moco", count, missing=missing, moco_gamma=0.0, **AT_ONCE)
     assert_close(found, train("jd_mean", count, missing=missing))
 
 
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=4)
 @given(seed=integers(0, 1000), gamma=floats(0, 100), scale=floats(1e-3, 1e3))
 def test_moco_of_a_lone_task_that_does_not_average_is_sus(seed, gamma, scale):
     def trained(name, **options):

@@ -68,7 +68,7 @@ def test_pcgrad_equals_oracle_in_a_fixed_order(count, monkeypatch):
     assert conflicts > 0
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(seed=integers(0, 10_000))
 def test_pcgrad_of_two_tasks_without_conflict_is_sus(seed):
     model, tasks, trunk, heads, batches = linear_setting(2, seed)
@@ -82,7 +82,7 @@ def test_pcgrad_of_two_tasks_without_conflict_is_sus(seed):
         torch.testing.assert_close(got, want, rtol=1e-6, atol=1e-12)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(count=integers(2, 40), extra=integers(0, 60), seed=integers(0, 10_000), spread=floats(0, 3))
 def test_min_norm_weights_are_optimal(count, extra, seed, spread):
     random = np.random.default_rng(seed)
@@ -94,7 +94,7 @@ def test_min_norm_weights_are_optimal(count, extra, seed, spread):
     assert relative_gap(gramian, found) <= 1e-3
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(count=integers(1, 6), sizes=lists(integers(1, 400), min_size=1, max_size=3), at_once=integers(1, 3000))
 def test_the_gramian_of_parts_is_that_of_whole_rows(count, sizes, at_once):
     generator = torch.Generator().manual_seed(at_once)

@@ -35,7 +35,7 @@ def test_it_wraps_what_its_option_names():
 
 
 @every_kind
-@settings(max_examples=3, deadline=None)
+@settings(max_examples=3)
 @given(seed=integers(0, 10_000), optimizer=sampled_from(["sgd", "adam"]))
 def test_without_an_average_it_is_the_wrapped_method(kind, seed, optimizer):
     results = []
@@ -83,7 +83,7 @@ def test_a_step_equals_a_loop_by_hand(kind, alpha, missing):
         torch.testing.assert_close(got, want, rtol=1e-6, atol=1e-8)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(alpha=floats(0, 1), count=integers(1, 7), dtype=sampled_from([torch.float32, torch.float64]))
 def test_weights_that_stay_the_same_are_left_alone(alpha, count, dtype):
     strategy = make(make_model(count), count, crmogm_alpha=alpha)

@@ -62,7 +62,7 @@ def test_no_step_waits_more_often_than_its_record_says(name, options):
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("in_parts", [False, True])
-@settings(max_examples=3, deadline=None)
+@settings(max_examples=3)
 @given(seed=integers(0, 10_000), tasks=integers(3, 5))
 def test_the_step_is_that_of_the_plain_aggregator_on_the_whole_jacobian(kind, in_parts, seed, tasks):
     from torchjd import aggregation

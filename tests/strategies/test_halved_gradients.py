@@ -112,7 +112,7 @@ def test_rule_equals_oracle(name, options, missing):
     assert_close(weights(model), weights(reference), rtol=1e-5, atol=1e-6)
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=6)
 @given(
     setting=sampled_from([("modo", {"modo_gamma": 0.0}), ("sdmgrad", {"sdmgrad_pull": 1e12})]),
     count=integers(1, 4),
@@ -134,7 +134,7 @@ def two_gradients(seed, scale, repeated):
     return model, tasks, batch, [[half[:size] for half in pair] for pair in found.values()]
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(seed=integers(0, 1000), gamma=floats(0.01, 2), rho=floats(0, 1))
 def test_modo_of_two_tasks_has_a_closed_form(seed, gamma, rho):
     model, tasks, batch, ((g1, g2), (h1, h2)) = two_gradients(seed, 1.3, repeated=False)
@@ -146,7 +146,7 @@ def test_modo_of_two_tasks_has_a_closed_form(seed, gamma, rho):
     assert strategy._shares.values.tolist() == pytest.approx([wanted, 1 - wanted], abs=1e-9)
 
 
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(seed=integers(0, 1000), pull=floats(0, 3))
 def test_sdmgrad_of_two_tasks_and_like_halves_has_a_closed_form(seed, pull):
     model, tasks, batch, ((g, _), (h, _)) = two_gradients(seed, 1.2, repeated=True)

@@ -19,7 +19,7 @@ def trained(name, count, seed, *, steps=6, missing=None, dtype=torch.float32, **
     return weights(model)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(n_tasks=integers(1, 12), seed=seeds, optimizer=optimizers, partial=booleans())
 def test_one_group_makes_io_and_ius_equal_sus(n_tasks, seed, optimizer, partial):
     missing = 0.5 if partial else None
@@ -28,7 +28,7 @@ def test_one_group_makes_io_and_ius_equal_sus(n_tasks, seed, optimizer, partial)
     assert equal(trained("ius", n_tasks, seed, optimizer=optimizer, groups=1, missing=missing), shared)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(n_tasks=integers(1, 8), seed=seeds, name=sampled_from(["ius", "io"]), optimizer=optimizers)
 def test_as_many_groups_as_tasks_is_the_plain_rule_for_every_seed(n_tasks, seed, name, optimizer):
     plain = trained(name, n_tasks, seed, optimizer=optimizer)
@@ -37,7 +37,7 @@ def test_as_many_groups_as_tasks_is_the_plain_rule_for_every_seed(n_tasks, seed,
     assert equal(trained(name, n_tasks, seed, optimizer=optimizer, groups=in_order), plain)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(n_tasks=integers(1, 10), seed=seeds, data=integers(1, 10))
 def test_without_memory_io_equals_ius(n_tasks, seed, data):
     groups = 1 + data % n_tasks
@@ -47,7 +47,7 @@ def test_without_memory_io_equals_ius(n_tasks, seed, data):
     )
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(n_tasks=integers(2, 8), seed=seeds, optimizer=sampled_from(["momentum", "adam"]), data=integers(0, 10))
 def test_with_memory_and_several_groups_they_differ(n_tasks, seed, optimizer, data):
     groups = 2 + data % (n_tasks - 1)

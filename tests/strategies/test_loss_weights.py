@@ -260,7 +260,7 @@ def test_before_its_base_is_known_igb_descends_the_logarithm_of_the_geometric_me
         torch.testing.assert_close(got, 3 / mean * want, rtol=1e-6, atol=1e-10)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(bases=lists(floats(1e-3, 1e3), min_size=3, max_size=3), ratio=floats(1e-3, 1e3), more=floats(0.1, 3))
 def test_igbs_weights_are_equal_where_tasks_are_equally_far_and_sum_to_n(bases, ratio, more):
     strategy = make("igb", make_model(3), make_tasks(3), igb_window=1)
@@ -284,7 +284,7 @@ def test_the_scale_of_a_loss_means_nothing_to_igb():
         torch.testing.assert_close(got, want, rtol=1e-5, atol=1e-8)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(values=lists(floats(1e-6, 1e6), min_size=1, max_size=6), clusters=integers(1, 6))
 def test_clusters_have_the_least_scatter_of_all(values, clusters):
     assume(clusters ** len(values) < 5000)
@@ -297,7 +297,7 @@ def test_clusters_have_the_least_scatter_of_all(values, clusters):
         assert np.mean(np.array(values)[found == mean]) == pytest.approx(mean)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(losses=lists(floats(1e-3, 1e3), min_size=1, max_size=8), rate=floats(0, 1e-2))
 def test_as_many_clusters_as_tasks_share_the_sum_of_losses_and_one_makes_it_sus(losses, rate):
     count = len(losses)

@@ -93,7 +93,7 @@ def test_mgda_ub_over_the_trunk_is_the_shortest_step():
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=8)
 @given(seed=seeds, width=integers(2, 9))
 def test_where_the_output_is_the_trunks_only_weight_both_forms_agree(name, seed, width):
     """One sample of one feature that is 1, and weights above 0: z is the weights, and its sign is theirs."""
@@ -116,7 +116,7 @@ def test_where_the_output_is_the_trunks_only_weight_both_forms_agree(name, seed,
 
 @pytest.mark.parametrize("at", ["trunk", "representation"])
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=4)
 @given(seed=seeds, leak=floats(0, 1))
 def test_one_task_is_sus(name, at, seed, leak):
     results = []

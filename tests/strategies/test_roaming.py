@@ -18,7 +18,7 @@ from tune_mtl.strategies.methods.mr import Road, initial_masks
 LR = 0.02
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(tasks=integers(1, 12), channels=integers(1, 70), sigma=floats(0.05, 1), seed=integers(0, 1000))
 def test_masks_cover_every_channel_and_keep_the_sharing_ratio(tasks, channels, sigma, seed):
     used = initial_masks(tasks, channels, sigma, torch.Generator().manual_seed(seed))
@@ -31,7 +31,7 @@ def test_masks_cover_every_channel_and_keep_the_sharing_ratio(tasks, channels, s
     assert used[starts, torch.arange(channels)].all()
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(tasks=integers(2, 6), channels=integers(4, 40), end=integers(1, 120), size=integers(1, 3), seed=integers(0, 99))
 def test_tasks_swap_only_for_channels_they_never_used_and_visit_all_in_time(tasks, channels, end, size, seed):
     generator = torch.Generator().manual_seed(seed)

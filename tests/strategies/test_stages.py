@@ -166,7 +166,7 @@ def test_rows_parts_and_sums_are_those_of_whole_passes(make, cut, monkeypatch):
     torch.testing.assert_close(combined, shares @ expected, rtol=1e-10, atol=1e-12)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(sizes=lists(integers(0, 20), min_size=1, max_size=7), ends=lists(integers(0, 20), min_size=7, max_size=7))
 def test_joined_stages_hold_as_little_as_any_joining(sizes, ends):
     ends = [*ends[: len(sizes) - 1], 0]

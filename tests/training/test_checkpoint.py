@@ -26,7 +26,7 @@ def test_content_comes_back(tmp_path):
     assert torch.load(tmp_path / "c.pt", weights_only=True)["content"]["b"] == CONTENT["b"]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(position=integers(0, 10**6), bit=integers(0, 7))
 def test_any_flipped_bit_is_found_or_harmless(tmp_path_factory, position, bit):
     path = tmp_path_factory.mktemp("flip") / "c.pt"

@@ -35,7 +35,7 @@ class Naive:
         self.updates += 1
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     name=sampled_from(sharing),
     seed=integers(0, 2**31),

@@ -66,7 +66,7 @@ def draw(seed, *shape):
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(seed=integers(0, 2**31), offset=floats(-1e4, 1e4), scale=floats(1e-2, 1e3))
 def test_mean_squared_and_absolute_errors_are_variance_and_mean_deviation_from_the_median(seed, offset, scale):
     target = (draw(seed, 101, 2).exp() * scale + offset).float()
@@ -81,7 +81,7 @@ def test_mean_squared_and_absolute_errors_are_variance_and_mean_deviation_from_t
     assert reference(problem_of(hidden, target, (3,))) == pytest.approx(deviation, rel=5e-3)
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(seed=integers(0, 2**31), classes=integers(2, 12))
 def test_cross_entropies_are_entropies(seed, classes):
     random = torch.Generator().manual_seed(seed)

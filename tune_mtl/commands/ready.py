@@ -10,6 +10,7 @@ import typer
 from tune_mtl.commands.help_texts import DATA
 from tune_mtl.commands.values import assignment
 from tune_mtl.core.errors import UserError
+from tune_mtl.core.process.loading import loading
 
 
 def prepare(
@@ -66,8 +67,9 @@ def doctor(
         return
     if strategies is not None or out is not None:
         raise UserError("--strategies and --out belong to --device: tune-mtl doctor --device cuda.")
-    from tune_mtl.preflight.doctor import examine
-    from tune_mtl.terminal.health import looking, show_checks
+    with loading():
+        from tune_mtl.preflight.doctor import examine
+        from tune_mtl.terminal.health import looking, show_checks
 
     with looking():
         checks = examine(
@@ -85,9 +87,10 @@ def _examine_device(device: str, strategies: str | None, minutes: float, out: Pa
     if page_file.exists():
         raise UserError(f"--out {page_file} is there already: remove it, or give another file.")
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # before CUDA starts: deterministic kernels want it
-    from tune_mtl.preflight.device.examine import examine_device
-    from tune_mtl.preflight.device.page import page
-    from tune_mtl.terminal.health import show_device, telling
+    with loading():
+        from tune_mtl.preflight.device.examine import examine_device
+        from tune_mtl.preflight.device.page import page
+        from tune_mtl.terminal.health import show_device, telling
 
     chosen = None if strategies is None else [name.strip() for name in strategies.split(",") if name.strip()]
     with telling() as told:
@@ -112,7 +115,8 @@ def check_problem(
 
     Example: tune-mtl check-problem mine:curves
     """
-    from tune_mtl.terminal.examining import run_check
+    with loading():
+        from tune_mtl.terminal.examining import run_check
 
     given = dict(assignment(text) for text in set_ or [])
     given |= {} if data is None else {"problem_data": str(data.absolute())}
@@ -136,10 +140,11 @@ def check(
 
     Example: tune-mtl check rules:InverseLoss --set inverse_loss_power=2
     """
-    from tune_mtl.strategies.admission import admit
-    from tune_mtl.terminal.checking import as_json as for_programs
-    from tune_mtl.terminal.checking import show_laws
-    from tune_mtl.testing import check_strategy
+    with loading():
+        from tune_mtl.strategies.admission import admit
+        from tune_mtl.terminal.checking import as_json as for_programs
+        from tune_mtl.terminal.checking import show_laws
+        from tune_mtl.testing import check_strategy
 
     given = dict(assignment(text) for text in set_ or [])
     name = admit(strategy)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tune_mtl.commands.help_texts import DATA
+from tune_mtl.core.process.loading import loading
 from tune_mtl.core.process.signals import exit_code
 
 if TYPE_CHECKING:
@@ -56,13 +57,15 @@ def reproduce(
     asked: dict[str, Any] = {"quick": quick, "seeds": seeds, "embedded": embedded, "data": data}
     make_design(**asked)  # what cannot be is said before torch and Ray are loaded
     if dry_run:
-        from tune_mtl.experiment.reproduction.run import foreseen
+        with loading():
+            from tune_mtl.experiment.reproduction.run import foreseen
 
         _announce(foreseen(**asked, **resources))
         typer.echo("Nothing was started.")
         return
-    from tune_mtl.experiment.reproduction.run import reproduce as run
-    from tune_mtl.terminal import searches as screen
+    with loading():
+        from tune_mtl.experiment.reproduction.run import reproduce as run
+        from tune_mtl.terminal import searches as screen
 
     with contextlib.redirect_stdout(sys.stderr) if as_json else contextlib.nullcontext():
         done = run(**asked, out=out, announce=_announce, **resources)

@@ -7,6 +7,7 @@ import typer
 
 from tune_mtl.commands.help_texts import DATA
 from tune_mtl.commands.values import number
+from tune_mtl.core.process.loading import loading
 from tune_mtl.core.process.signals import exit_code, told_how_to_go_on
 
 
@@ -29,8 +30,9 @@ def search(
     from tune_mtl.terminal import searches as screen
 
     if dry_run:  # without Ray and MLflow, which take longer to load than the plan to make
-        from tune_mtl.experiment.planning.make import plan_search
-        from tune_mtl.experiment.planning.summary import summarise
+        with loading():
+            from tune_mtl.experiment.planning.make import plan_search
+            from tune_mtl.experiment.planning.summary import summarise
 
         said = summarise(plan_search(problem, **given))
         screen.show_plan(said.title, said.header, said.rows, said.text)
@@ -39,7 +41,8 @@ def search(
         from tune_mtl.ray_tune.admission import check_address
 
         check_address(given["address"])
-    from tune_mtl.experiment.search import search as run
+    with loading():
+        from tune_mtl.experiment.search import search as run
 
     _finish(run(problem, **given))
 
@@ -51,7 +54,8 @@ def resume(
     tracking_uri: Annotated[str | None, typer.Option(help="The MLflow store.")] = None,
 ) -> None:
     """Go on with an interrupted search: finished trials stay, running ones continue from their checkpoints."""
-    from tune_mtl.experiment.search import resume as run
+    with loading():
+        from tune_mtl.experiment.search import resume as run
 
     _finish(run(name, address=address, storage=storage, tracking_uri=tracking_uri))
 
@@ -67,7 +71,8 @@ def extend(
 
     Example: tune-mtl extend NAME --samples 24
     """
-    from tune_mtl.experiment.search import extend as run
+    with loading():
+        from tune_mtl.experiment.search import extend as run
 
     _finish(run(name, samples=samples, address=address, storage=storage, tracking_uri=tracking_uri))
 
@@ -89,9 +94,10 @@ def confirm(
 
     Interrupted? The same command goes on. What is there already is not run again.
     """
-    from tune_mtl.experiment.confirm import confirm as run
-    from tune_mtl.experiment.confirm import way_on
-    from tune_mtl.terminal import searches as screen
+    with loading():
+        from tune_mtl.experiment.confirm import confirm as run
+        from tune_mtl.experiment.confirm import way_on
+        from tune_mtl.terminal import searches as screen
 
     asked: Any = None if controls is None else number(controls)
     written = run(name, seeds=seeds, controls=asked, address=address, storage=storage, tracking_uri=tracking_uri)
@@ -122,10 +128,11 @@ def factorial(
 
     Example: tune-mtl factorial NAME --draws 6 --seeds 4
     """
-    from search_spaces.texts import parse_numbers
-    from tune_mtl.experiment.factorial import factorial as run
-    from tune_mtl.experiment.factorial import way_on
-    from tune_mtl.terminal import searches as screen
+    with loading():
+        from search_spaces.texts import parse_numbers
+        from tune_mtl.experiment.factorial import factorial as run
+        from tune_mtl.experiment.factorial import way_on
+        from tune_mtl.terminal import searches as screen
 
     whose = None if strategies is None else [part.strip() for part in strategies.split(",")]
     counts = None if groups is None else [int(count) for count in parse_numbers(groups, log=False).points()]

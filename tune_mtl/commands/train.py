@@ -10,6 +10,7 @@ import typer
 from tune_mtl.commands.help_texts import DATA, OPTIMIZERS, SCHEDULES, STRATEGIES
 from tune_mtl.commands.values import assignment, new_folder, number, read_config
 from tune_mtl.core.errors import UserError
+from tune_mtl.core.process.loading import loading
 from tune_mtl.core.process.signals import exit_code, heeding_sigterm
 from tune_mtl.strategies.registry import with_groups
 
@@ -78,8 +79,9 @@ def train(
         raise UserError("--resume needs --out DIR, the folder of the run to go on with.")
     folder = out or new_folder(problem, given)
 
-    from tune_mtl.terminal.training import TrainingScreen
-    from tune_mtl.training.trial import train as run
+    with loading():
+        from tune_mtl.terminal.training import TrainingScreen
+        from tune_mtl.training.trial import train as run
 
     screen = TrainingScreen()
     try:

@@ -15,9 +15,8 @@ from tune_mtl.experiment.formats import check_format
 from tune_mtl.experiment.planning.plan import Plan
 from tune_mtl.experiment.reruns import Rerun
 from tune_mtl.experiment.running import followers, tracker, workload
-from tune_mtl.ray_tune.halving import FairHalving
+from tune_mtl.experiment.scheduling import make_whole_loop
 from tune_mtl.ray_tune.listed import Listed
-from tune_mtl.ray_tune.loop import TrialLoop
 from tune_mtl.ray_tune.trials import Ending, Trials, trial_folder
 from tune_mtl.results.search_data import Trained
 from tune_mtl.results.searches import trials
@@ -65,7 +64,7 @@ def train_again(plan: Plan, again: Again) -> bool:
     if begun:
         running = Trials.restore(folder, work, follow, retry=True)
     else:
-        loop = TrialLoop(FairHalving.nobody(plan.objective))
+        loop = make_whole_loop(plan)
         suggestions = [rerun.suggestion | _begun(plan, again.kind, rerun.continues) for rerun in due]
         running = Trials.make(folder, work, Listed(suggestions), loop, follow)
     done = _record(plan, running.tracker, again, running.run)

@@ -16,8 +16,7 @@ def make_loop(plan: Plan) -> TrialLoop:
     by = judged(settings.judge or "last", plan.objective.metric)
     if pauses(plan):
         judge = Thawing(Conductor(make_policy(plan)), plan.objective, counts=budget.counts, judged=by)
-        slots = Slots(settings.concurrency, settings.cpus_per_trial, settings.gpus_per_trial)
-        return ThawLoop(judge, slots, settings.time_budget)
+        return ThawLoop(judge, _slots(plan), settings.time_budget)
     halving = FairHalving(
         plan.space.strategies if settings.scheduler == "asha" else None,
         plan.objective,
@@ -27,4 +26,14 @@ def make_loop(plan: Plan) -> TrialLoop:
         grace=budget.grace,
         balanced=settings.balance == "strategy",
     )
-    return TrialLoop(halving, settings.time_budget)
+    return TrialLoop(halving, settings.time_budget, slots=_slots(plan))
+
+
+def make_whole_loop(plan: Plan) -> TrialLoop:
+    """Return a loop in which nobody is stopped early, and no time is up."""
+    return TrialLoop(FairHalving.nobody(plan.objective), slots=_slots(plan))
+
+
+def _slots(plan: Plan) -> Slots:
+    settings = plan.settings
+    return Slots(settings.concurrency, settings.cpus_per_trial, settings.gpus_per_trial)

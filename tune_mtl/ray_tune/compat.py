@@ -120,6 +120,11 @@ def ask_for_no_more(controller: "TuneController") -> None:
     controller._search_alg.set_finished()  # type: ignore[no-untyped-call]
 
 
+def let_start(controller: "TuneController", count: int) -> None:
+    """Let so many trials wait for their workers, all of which Ray starts at the same time."""
+    controller._max_pending_trials = count
+
+
 def end_unstarted(controller: "TuneController", trial: Trial) -> None:
     """End a trial that has never run; Ray's results want a folder of it."""
     trial.init_local_path()  # type: ignore[no-untyped-call]

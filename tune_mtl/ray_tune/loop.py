@@ -11,6 +11,7 @@ from ray.tune.schedulers import FIFOScheduler
 from trainables.keys import OUTCOME, REASON, TRIAL
 from tune_mtl.core.outcome import Outcome
 from tune_mtl.ray_tune import compat
+from tune_mtl.ray_tune.slots import Slots
 from tune_mtl.ray_tune.verdict import GO_ON, Judge, Verdict
 from tune_mtl.tracking.replay import Replay
 
@@ -62,6 +63,12 @@ class TrialLoop(FIFOScheduler):
     A trial that lost its worker, or whose search was killed, reports some epochs again: the replay of the journal knows
     how it was decided, so it goes on where it went on and is stopped where it was stopped.
 
+    Args:
+        judge: Who decides about early stopping.
+        time_budget: Seconds, or None.
+        slots: The room for trials, which is filled at once; None: as Ray does it. Where it knows no number of trials
+            at once, it starts a worker only when the one before has started, which takes seconds for each.
+
     Attributes:
         judge: Who decides about early stopping.
         time: The time budget.
@@ -70,10 +77,13 @@ class TrialLoop(FIFOScheduler):
             whether a trial has ended since the last call.
     """
 
-    def __init__(self, judge: Judge, time_budget: float | None = None) -> None:
+    _room: Slots | None = None  # a loop that an earlier version has saved knows none
+
+    def __init__(self, judge: Judge, time_budget: float | None = None, slots: Slots | None = None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.judge = judge
         self.time = TimeBudget(time_budget)
+        self._room = slots
         self.replay = Replay()
         self.at_rest: Callable[[TuneController, bool], None] | None = None
         self._ended = False
@@ -152,6 +162,9 @@ class TrialLoop(FIFOScheduler):
                 if trial.status in (Trial.PENDING, Trial.PAUSED):
                     self.end_waiting(tune_controller, trial, TIME_IS_UP)
             return None
+        if self._room is not None:
+            running = sum(trial.status == Trial.RUNNING for trial in compat.live_trials(tune_controller))
+            compat.let_start(tune_controller, max(1, self._room.count() - running))
         return self.next_trial(tune_controller)
 
     def end_waiting(self, tune_controller: "TuneController", trial: Trial, reason: str) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from tune_mtl.core.errors import UserError, did_you_mean
 from tune_mtl.core.imports import in_a_line
+from tune_mtl.core.process.loading import loading
 
 if TYPE_CHECKING:
     from torch.nn import Parameter
@@ -134,7 +135,8 @@ def named_factory(info: OptimizerInfo, options: "Options", lr: float) -> "Optimi
         chosen = _some(parameters)
         fusible = all(p.is_floating_point() and p.device.type in ("cpu", "cuda") for p in chosen)
         fast = {"fused": True} if info.fused and fusible else {"foreach": True}
-        return optimizer_class(chosen, lr=lr, **fast, **options.model_dump())  # type: ignore[no-any-return]
+        with loading():  # torch loads its compiler with the first optimizer
+            return optimizer_class(chosen, lr=lr, **fast, **options.model_dump())  # type: ignore[no-any-return]
 
     return make
 

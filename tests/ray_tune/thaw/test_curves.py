@@ -40,7 +40,7 @@ def joined(a, b):
     return Points(*(np.concatenate(pair) for pair in pairs))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(integers(0, 2**31))
 def test_covariances_are_those_of_the_definition(seed):
     random = np.random.default_rng(seed)
@@ -54,7 +54,7 @@ def test_covariances_are_those_of_the_definition(seed):
     assert own_covariance(shape, a, a.at(np.ones(5))) == pytest.approx(np.diag(covariance(shape, a, a.at(np.ones(5)))))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(integers(0, 2**31), integers(1, 12))
 def test_expectations_and_evidence_are_those_of_conditioned_normal_values(seed, count):
     random = np.random.default_rng(seed)
@@ -74,7 +74,7 @@ def test_expectations_and_evidence_are_those_of_conditioned_normal_values(seed, 
     assert curves.evidence - 0.5 * count * np.log(2 * np.pi) == pytest.approx(log_density, abs=1e-6)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(integers(0, 2**31))
 def test_what_a_step_tells_is_how_far_the_expected_end_would_move(seed):
     random = np.random.default_rng(seed)

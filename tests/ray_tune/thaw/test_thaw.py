@@ -15,7 +15,7 @@ from tune_mtl.ray_tune.thaw.policy import Begin, GoOn
 from tune_mtl.ray_tune.thaw.thaw import MOST_POINTS, promise, thinned
 
 
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=5)
 @given(integers(1, 10), integers(1, 3), integers(1, 5), sampled_from([0.1, 1 / 3, 1.0]), booleans())
 def test_every_tuning_spends_its_budget_and_strategies_train_equally(trials, replicates, slots, share, proposes):
     policy = thaw(trials, replicates, share=share, proposes=proposes)
@@ -74,7 +74,7 @@ def test_groups_are_chosen_too():
     assert search.configs[search.longest(("io", 0))]["groups"] == 4
 
 
-@settings(max_examples=4, deadline=None)
+@settings(max_examples=4)
 @given(integers(1, 60), integers(1, 3), booleans())
 def test_a_state_goes_on_as_if_nothing_had_happened(events, slots, noisy):
     def curve(config, epoch):

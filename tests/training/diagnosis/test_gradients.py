@@ -49,7 +49,7 @@ def test_known_gradients_of_a_linear_trunk():
     assert seen.norm_spread == pytest.approx(3.0)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(
     name=sampled_from(["sus", "io", "mr", "pcgrad", "gradnorm"]),
     seed=integers(0, 2**20),
