@@ -122,7 +122,7 @@ def ask_for_no_more(controller: "TuneController") -> None:
 
 def let_start(controller: "TuneController", count: int) -> None:
     """Let so many trials wait for their workers, all of which Ray starts at the same time."""
-    controller._max_pending_trials = count
+    controller.update_max_pending_trials(count)
 
 
 def end_unstarted(controller: "TuneController", trial: Trial) -> None:
