@@ -61,18 +61,19 @@ class ImprovableGap(Strategy[ImprovableGapOptions]):
             self.descend(self.optimizers[0], self.total(times(weights, logs)))
         return {task: loss.detach() for task, loss in losses.items()}
 
-    def _weights(self, at: Tensor, losses: Tensor) -> Tensor:
+    def _weights(self, at: Tensor, losses: Tensor) -> Tensor | float:
         """Return the weights of the tasks ``at`` these positions, whose losses may become part of their bases."""
-        window, equal = self.options.window, torch.ones_like(losses)
+        window = self.options.window
         if self.mini_batches < window // 2:
-            return equal
+            return 1.0
         known = self.mini_batches >= window
-        counts = (self._counts[at] == 0).double() if known else equal
+        counts = (self._counts[at] == 0).double() if known else torch.ones_like(losses)
         self._sums[at] += torch.where(counts > 0, losses, 0.0)
         self._counts[at] += counts
         if not known:
-            return equal
-        return len(losses) * torch.softmax(losses / (self._sums[at] / self._counts[at]), dim=0)
+            return 1.0
+        weights: Tensor = len(losses) * torch.softmax(losses / (self._sums[at] / self._counts[at]), dim=0)
+        return weights
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state with what the bases are made of."""
