@@ -113,9 +113,9 @@ def weighing(weigh: Callable[[Tensor], Sequence[float]], seen: Callable[[Tensor]
     return make
 
 
-def aligned(losses: Tensor) -> list[float]:
-    """GO4Align's weights in two clusters, with equal shares."""
-    scales, order = (losses.mean() / losses).sort()
+def aligned(losses: Tensor, shares: Tensor) -> list[float]:
+    """GO4Align's weights in two clusters."""
+    scales, order = (shares * losses.sum() / losses).sort()
     cuts = range(1, len(scales)) if len(scales) > 1 else [1]
     parts = min(
         ((scales[:cut], scales[cut:]) for cut in cuts),
@@ -124,6 +124,19 @@ def aligned(losses: Tensor) -> list[float]:
     means = torch.cat([part.mean().expand(len(part)) for part in parts])
     weights: list[float] = torch.empty_like(means).index_copy_(0, order, means).tolist()
     return weights
+
+
+def aligning() -> Callable[[Tensor], list[float]]:
+    """The same, with shares that move."""
+    logs = None
+
+    def weigh(losses: Tensor) -> list[float]:
+        nonlocal logs
+        logs = torch.zeros_like(losses) if logs is None else logs
+        logs = torch.log_softmax(logs - 1e-4 * losses, dim=0)
+        return aligned(losses, logs.exp())
+
+    return weigh
 
 
 def mgda_ub(model: MultiTaskModel, losses: LossFunctions, _: Sequence[Sequence[str]]) -> Step:
@@ -272,7 +285,7 @@ _BY_HAND = {
     "adatask": adatask, "selective": selective, "norms": norms,
     "rlw": weighing(lambda found: torch.softmax(torch.randn(len(found)), dim=0).tolist(), lambda loss: loss),
     "igb": weighing(lambda found: [1.0] * len(found), torch.log),
-    "go4align": weighing(aligned, lambda loss: loss),
+    "go4align": weighing(aligning(), lambda loss: loss),
     "crmogm": crmogm,
     "db_mtl": averaging(torch.log, evened), "moco": averaging(lambda loss: loss, moving_shares()),
     "modo": halving(doubly_sampled()), "sdmgrad": halving(direction_oriented()),

@@ -212,7 +212,8 @@ def main() -> None:
                 few = setting if len(setting.tasks) < 10 else replace(setting, steps=1)
                 ratio, peak = cost(few, strategy, arguments.blocks if few is setting else min(3, arguments.blocks))
                 cells += f" {ratio:.1f} | {peak:.0f} |"
-            print(f"| {strategy} |{cells} {strategy_info(strategy).waits} |", flush=True)
+            waits = getattr(strategy_info(strategy), "waits", "?")  # another version may not say
+            print(f"| {strategy} |{cells} {waits} |", flush=True)
     if "tracing" in parts:
         print("\n| network | tracing one update, ours | copying all weights to the host | ratio |\n|---|---|---|---|")
         for setting in settings:

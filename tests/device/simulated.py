@@ -168,9 +168,32 @@ def _register() -> tuple[torch.library.Library, ...]:
     backend_registration._setup_privateuseone_for_python_backend(NAME, backend_module=_Module())
     makers, copies = torch.library.Library("_", "IMPL"), torch.library.Library("aten", "IMPL")
     makers.fallback(lambda function, *args, **kwargs: _run(function, args, kwargs), "PrivateUse1")
+    lower = torch.library.Library("_", "IMPL")
+    lower.fallback(torch.library.fallthrough_kernel, "AutocastPrivateUse1")
+    for name in LOWERED:
+        copies.impl(name, _lowered(getattr(torch.ops.aten, name).default), "AutocastPrivateUse1")
     copy = torch.ops.aten._copy_from.default
     copies.impl("_copy_from", lambda *args, **kwargs: _run(copy, args, kwargs), "PrivateUse1")
-    return makers, copies
+    return makers, copies, lower
+
+
+LOWERED = ("linear", "conv2d", "convolution", "matmul", "mm", "addmm", "bmm", "baddbmm")
+"""Operations that autocast has computed in the lower precision: of the CPU's list those that networks are made of."""
+
+
+def _lowered(operation):
+    """Return the operation as autocast takes it there: tensors of float32 are rounded first."""
+
+    def run(*args, **kwargs):
+        dtype = torch.get_autocast_dtype(NAME)
+
+        def rounded(value):
+            return value.to(dtype) if isinstance(value, Tensor) and value.dtype == torch.float32 else value
+
+        with torch._C._ExcludeDispatchKeyGuard(torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastPrivateUse1)):
+            return operation(*tree_map(rounded, args), **tree_map(rounded, kwargs))
+
+    return run
 
 
 def _wait(why: str) -> None:

@@ -17,6 +17,10 @@ NAMES = (
     "torch:_C._disabled_torch_function_impl",
     "torch:_C._DisableTorchDispatch",
     "torch:autograd.set_multithreading_enabled",
+    "torch:library.fallthrough_kernel",
+    "torch:get_autocast_dtype",
+    "torch:_C._ExcludeDispatchKeyGuard",
+    "torch:_C.DispatchKey.AutocastPrivateUse1",
 )
 
 

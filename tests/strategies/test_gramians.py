@@ -99,6 +99,7 @@ def held(*, nothing: bool):
         yield
 
 
+@settings(deadline=None)
 @given(tasks=integers(2, 6), numbers=integers(2, 40), seed=integers(0, 10_000))
 def test_weights_of_equal_cosines_are_those_of_config_also_where_rows_depend_on_each_other(tasks, numbers, seed):
     from torchjd.aggregation import ConFIG

@@ -265,7 +265,7 @@ def test_before_its_base_is_known_igb_descends_the_logarithm_of_the_geometric_me
 def test_igbs_weights_are_equal_where_tasks_are_equally_far_and_sum_to_n(bases, ratio, more):
     strategy = make("igb", make_model(3), make_tasks(3), igb_window=1)
     at, base = torch.arange(3), torch.tensor(bases, dtype=torch.float64)
-    torch.testing.assert_close(strategy._weights(at, base), torch.ones_like(base))
+    assert strategy._weights(at, base) == 1.0
     strategy.mini_batches = 1
     torch.testing.assert_close(strategy._weights(at, ratio * base), torch.ones_like(base))
     behind = strategy._weights(at, (ratio + torch.tensor([0.0, 0.0, more], dtype=torch.float64)) * base)

@@ -59,6 +59,7 @@ def doctor(
     and memory. The page that it writes names neither machine nor user: send it.
 
     Example: tune-mtl doctor --address 10.0.0.1:6379 --storage /shared/runs --tracking-uri http://10.0.0.1:5000
+
     Example: tune-mtl doctor --device cuda --minutes 10
     """
     others = {"address": address, "storage": storage, "tracking-uri": tracking_uri, "data": data}

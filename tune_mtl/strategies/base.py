@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import reduce
 from typing import Any, ClassVar, Generic, TypeVar
 
 import torch
@@ -20,6 +21,7 @@ from tune_mtl.strategies.labels import Labelled, Losses, StepLosses, added
 from tune_mtl.strategies.loss_scale import LossScale
 from tune_mtl.strategies.passes import Passes, SharedPass
 from tune_mtl.strategies.recipe import Recipe
+from tune_mtl.strategies.weights import Weights, weights_in, weights_of
 
 __all__ = ["Labelled", "Losses", "OptionsT", "SharedPass", "StepLosses", "Strategy", "weights_of"]
 
@@ -71,6 +73,8 @@ class Strategy(ABC, Generic[OptionsT]):
         self.mini_batches = 0
         self.updates = 0
         self.weights = {task.name: task.weight for task in tasks}
+        self._known = Weights()
+        self._all_places: Tensor | None = None
         self.setup()
         self.optimizers: list[Optimizer] = self.make_optimizers()
         half = recipe.autocast is torch.float16
@@ -289,9 +293,13 @@ class Strategy(ABC, Generic[OptionsT]):
 
     def positions(self, chosen: Iterable[str]) -> Tensor:
         """Return where these tasks stand in the problem's order, as indices on the model's device."""
+        device, chosen = next(self.model.parameters()).device, list(chosen)
+        if chosen == [*self.tasks]:  # as in most steps
+            if self._all_places is None or self._all_places.device != device:
+                self._all_places = torch.arange(len(chosen), device=device)
+            return self._all_places
         places = {task: place for place, task in enumerate(self.tasks)}
-        found = torch.tensor([places[task] for task in chosen])
-        return found.to(next(self.model.parameters()).device, non_blocking=True)
+        return torch.tensor([places[task] for task in chosen]).to(device, non_blocking=True)
 
     def weighted(self, task: str, loss: Tensor) -> Tensor:
         """Return the loss times the task's weight."""
@@ -299,11 +307,8 @@ class Strategy(ABC, Generic[OptionsT]):
 
     def total(self, losses: Losses) -> Tensor:
         """Return the weighted sum, in the tasks' order; of no losses, a zero that wants no gradient."""
-        terms = [self.weighted(task, loss) for task, loss in losses.items()] or [torch.zeros(())]
-        total = terms[0]
-        for term in terms[1:]:
-            total = total + term
-        return total
+        terms = [self.weighted(task, loss) for task, loss in losses.items()]
+        return reduce(Tensor.add, terms) if terms else torch.zeros(())
 
     def loss_scaled(self, optimizer: Optimizer, objective: Tensor) -> Tensor:
         """Return what to go backward from before :meth:`apply`: in half precision, the objective times a factor."""
@@ -317,11 +322,10 @@ class Strategy(ABC, Generic[OptionsT]):
 
         In half precision those are of :meth:`loss_scaled` objectives; where one is not finite, no step is taken.
         """
-        weights = [p for group in optimizer.param_groups for p in group["params"]]
-        if self._loss_scales and not self._scale_of(optimizer).taken_off(weights):
+        if self._loss_scales and not self._scale_of(optimizer).taken_off(weights_in(optimizer)):
             return
         if self.recipe.clip.norm is not None:
-            nn.utils.clip_grad_norm_(weights, self.recipe.clip.norm)
+            nn.utils.clip_grad_norm_(weights_in(optimizer), self.recipe.clip.norm)
         optimizer.step()
         self.updates += 1
 
@@ -331,6 +335,12 @@ class Strategy(ABC, Generic[OptionsT]):
         if gradient is not None and gradient.stride() != parameter.stride():
             gradient = torch.empty_like(parameter).copy_(gradient)
         parameter.grad = gradient
+
+    def add_gradients(self, parameters: Iterable[nn.Parameter], gradients: Iterable[Tensor | None]) -> None:
+        """Add ``gradients`` to those that the ``parameters`` have; None adds nothing."""
+        for parameter, gradient in zip(parameters, gradients, strict=True):
+            if gradient is not None:
+                self.set_gradient(parameter, gradient if parameter.grad is None else parameter.grad + gradient)
 
     @property
     def trunks(self) -> list[nn.Module]:
@@ -349,7 +359,7 @@ class Strategy(ABC, Generic[OptionsT]):
 
     def trainable(self, heads: Iterable[str]) -> list[nn.Parameter]:
         """Return the trunk's and the given heads' weights that want a gradient, each once."""
-        return weights_of(self.model.trunk, *(self.model.heads[task] for task in heads))
+        return self._known.of((self.model.trunk, *(self.model.heads[task] for task in heads)))
 
     def state_dict(self) -> dict[str, Any]:
         """Return everything but the model's weights; tensors are references, as with torch's optimizers."""
@@ -383,12 +393,6 @@ class Strategy(ABC, Generic[OptionsT]):
         for optimizer, rates in zip(self.optimizers, self._base_rates, strict=True):
             for group, rate in zip(optimizer.param_groups, rates, strict=True):
                 group["lr"] = rate * scale
-
-
-def weights_of(*modules: nn.Module) -> list[nn.Parameter]:
-    """Return the weights of ``modules`` that want a gradient, each once."""
-    unique = {id(p): p for module in modules for p in module.parameters() if p.requires_grad}
-    return list(unique.values())
 
 
 def _widened(tensor: Tensor) -> Tensor:

@@ -5,8 +5,10 @@ from collections.abc import Iterable, Iterator, Sequence
 import torch
 from torch import Tensor
 
-_IN_CACHE, _ON_DEVICE = 2**18, 2**24
-"""Numbers of the Jacobian that are widened and multiplied at once: what a CPU's cache holds, what keeps a GPU busy."""
+_IN_CACHE, _ONE_BY_ONE, _ON_DEVICE = 2**18, 2**16, 2**24
+"""Numbers of the Jacobian that are widened and multiplied at once: what a CPU's cache holds, less where rows come one
+by one and are put beside each other first (the C library asks the system for larger buffers, and gets them empty), and
+what keeps a GPU busy."""
 
 
 def gramian(
@@ -34,7 +36,8 @@ def gramian(
 def pieces(part: Tensor | Sequence[Tensor]) -> Iterator[Tensor]:
     """Yield some columns after others of a part of a Jacobian, as many as are best worked on at once."""
     rows = part.flatten(1) if isinstance(part, Tensor) else [row.flatten() for row in part]
-    at_once = _IN_CACHE if rows[0].device.type == "cpu" else _ON_DEVICE
+    in_cache = _IN_CACHE if isinstance(rows, Tensor) else _ONE_BY_ONE
+    at_once = in_cache if rows[0].device.type == "cpu" else _ON_DEVICE
     columns = max(1, at_once // len(rows))
     for start in range(0, max(1, len(rows[0])), columns):
         chosen = slice(start, start + columns)

@@ -132,3 +132,9 @@ def added(sums: Losses, losses: Losses, shares: Mapping[str, float] | None = Non
     """Return ``sums`` with the losses added, each times its share."""
     own = losses if shares is None else {task: shares[task] * loss for task, loss in losses.items()}
     return sums | {task: sums[task] + loss if task in sums else loss for task, loss in own.items()}
+
+
+def times(weights: Tensor, losses: Losses) -> Losses:
+    """Return each loss times its weight, which is rounded to the loss's precision."""
+    rounded = {dtype: weights.to(dtype).unbind() for dtype in {loss.dtype for loss in losses.values()}}
+    return {task: rounded[loss.dtype][place] * loss for place, (task, loss) in enumerate(losses.items())}

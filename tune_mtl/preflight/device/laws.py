@@ -92,6 +92,10 @@ def _apart(one: torch.Tensor, other: torch.Tensor, start: torch.Tensor) -> float
     return float((one - other).norm() / (other - start).norm().clamp(min=1e-12))
 
 
+def _said(apart: float) -> str:
+    return f"{apart:.1e} of the way apart" if apart else "the same"
+
+
 def _numbers(strategy: str, device: torch.device) -> tuple[bool, str]:
     """Hold a trial there, evaluated and resumed, against one on the CPU."""
     with exact_kernels():
@@ -100,7 +104,7 @@ def _numbers(strategy: str, device: torch.device) -> tuple[bool, str]:
     homeless = [name for name, w in there.strategy.model.state_dict().items() if w.device.type != device.type]
     if homeless:
         return False, f"not on {device}: {', '.join(homeless[:3])}"
-    return apart <= TOLERANCE, f"{apart:.1e} of the way apart"
+    return apart <= TOLERANCE, _said(apart)
 
 
 def _waits(strategy: str, device: torch.device, counter: CountWaits) -> tuple[bool, str]:
@@ -120,7 +124,7 @@ def _waits(strategy: str, device: torch.device, counter: CountWaits) -> tuple[bo
     trainer.close()
     info = trainer.strategy.info
     allowed = count(info.waits, len(trainer.strategy.tasks), len(trainer.strategy.groups))
-    return max(found) <= allowed, f"{max(found)} in a step, {info.waits} declared"
+    return max(found) <= allowed, f"{max(found)} in a step; declared: {info.waits}"
 
 
 def _repeats(strategy: str, device: torch.device) -> tuple[bool, str]:
@@ -138,7 +142,7 @@ def _gathered(strategy: str, device: torch.device) -> tuple[bool, str]:
     with exact_kernels():
         there, here = trained(strategy, str(device), **more), trained(strategy, "cpu", **more)
     apart = _apart(weights(there), weights(here), _start(strategy, **more))
-    return apart <= TOLERANCE, f"{apart:.1e} of the way apart"
+    return apart <= TOLERANCE, _said(apart)
 
 
 def _timeless(trainer: Trainer) -> list[Mapping[str, str]]:

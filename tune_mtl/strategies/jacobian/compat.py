@@ -97,8 +97,8 @@ def excess_weights(aggregator: nn.Module, jacobian: Jacobian) -> Tensor:
     columns = sum(jacobian.sizes)
     memory._ensure_state(torch.empty((), dtype=jacobian.dtype, device=jacobian.device).expand(jacobian.count, columns))
     found = [
-        _excess_risk(row, sums.split(jacobian.sizes))
-        for row, sums in zip(jacobian.rows(), memory._sq_grad_sum, strict=True)
+        _excess_risk(row, sums.split([len(piece) for piece in row]))
+        for row, sums in zip(jacobian.pieces_of_rows(), memory._sq_grad_sum, strict=True)
     ]
     risks = torch.stack(found).to(jacobian.dtype)
     memory._n_steps += 1
@@ -118,7 +118,7 @@ def _excess_risk(row: Sequence[Tensor], sums: Sequence[Tensor]) -> Tensor:
     """Add the squares of a task's gradients to their ``sums``, and return the gradients' length measured by those."""
     risks = []
     for gradient, held in zip(row, sums, strict=True):
-        for piece, total in zip(pieces(gradient.flatten()[None]), pieces(held[None]), strict=True):
+        for piece, total in zip(pieces(gradient[None]), pieces(held[None]), strict=True):
             squares = piece.square()
             total += squares
             risks.append((squares / (total + _LEAST).sqrt_()).sum(dtype=torch.float64))

@@ -81,9 +81,7 @@ class JacobianStep(Strategy[OptionsT]):
         head = [weight for weight in self.trainable((task,)) if id(weight) not in held]
         found = torch.autograd.grad(loss, [*shared.leaves, *head, *trunk], retain_graph=True, allow_unused=True)
         at_leaves, own, direct = _split(found, len(shared.leaves), len(head))
-        for weight, gradient in zip(head, own, strict=True):
-            if gradient is not None:
-                self.set_gradient(weight, gradient if weight.grad is None else weight.grad + gradient)
+        self.add_gradients(head, own)
         return Arrived(at_leaves, direct)
 
     @abstractmethod
@@ -144,9 +142,12 @@ class JacobianDescent(JacobianStep[AggregatorOptions]):
     @contextmanager
     def _own_randomness(self) -> Iterator[None]:
         """Seed torch's global generators from the strategy's own, for as long as TorchJD draws from them."""
-        seed = int(torch.randint(2**62, (), generator=self.recipe.generator))
-        with torch.random.fork_rng([self._device] if self._device.type == "cuda" else []):
-            torch.manual_seed(seed)
+        seed, on_cuda = int(torch.randint(2**62, (), generator=self.recipe.generator)), self._device.type == "cuda"
+        with torch.random.fork_rng([self._device] if on_cuda else []):
+            if on_cuda:
+                torch.manual_seed(seed)
+            else:  # torch.manual_seed notes for every kind of device that there might be who has called it
+                torch.default_generator.manual_seed(seed)
             yield
 
     def _aggregator(self, tasks: tuple[str, ...]) -> nn.Module:

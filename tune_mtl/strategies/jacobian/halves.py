@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from tune_mtl.core.nested import rows_of
 from tune_mtl.strategies.base import Labelled, Losses, OptionsT
 from tune_mtl.strategies.jacobian.descent import JacobianStep
 from tune_mtl.strategies.jacobian.matrix import Jacobian
@@ -50,14 +51,17 @@ class HalvedJacobian(JacobianStep[OptionsT]):
 
     def _half(self, which: int, predictions: Mapping[str, Any], batch: Labelled) -> list[tuple[str, Tensor]]:
         """Return the weighted losses over one half of each task's rows, times its share of them."""
-        parts, chosen = {}, {}
-        for task, count in batch.counts().items():
-            if task in predictions:
-                start, end = ((0, count // 2), (count // 2, count))[which] if count > 1 else (0, 1)
-                parts[task] = (end - start) / count if count > 1 else 0.5
-                chosen[task] = _cut(batch.rows[task], start, end, count)
-        losses = self._losses_of(predictions, Labelled(batch.inputs, batch.targets, chosen, batch.size))
-        return [(task, parts[task] * self.weighted(task, loss)) for task, loss in losses.items()]
+        found, counts = [], batch.counts()
+        for task, prediction in predictions.items():
+            count, rows, target = counts[task], batch.rows[task], batch.targets[task]
+            start, end = ((0, count // 2), (count // 2, count))[which] if count > 1 else (0, 1)
+            if rows is None:
+                prediction, target = rows_of(prediction, start, end), rows_of(target, start, end)
+            else:
+                rows = rows[start:end]
+            loss = self.tasks[task].loss_on(prediction, target, rows)
+            found.append((task, ((end - start) / count if count > 1 else 0.5) * self.weighted(task, loss)))
+        return found
 
     def _aggregated(self, tasks: tuple[str, ...], jacobian: Jacobian) -> Sequence[Tensor]:
         """Return the combination of the rows: those of the first halves of all ``tasks``, then those of the second."""
@@ -73,9 +77,3 @@ class HalvedJacobian(JacobianStep[OptionsT]):
         """Go on from ``state``."""
         super().load_state_dict(state)
         self._shares.values.copy_(state["shares"])
-
-
-def _cut(rows: Tensor | None, start: int, end: int, count: int) -> Tensor | None:
-    if count == 1:
-        return rows
-    return torch.arange(start, end) if rows is None else rows[start:end]

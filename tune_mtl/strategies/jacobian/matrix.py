@@ -1,7 +1,7 @@
 """The Jacobian of a mini-batch as rules ask for it: row by row, part by part, or a sum of its rows."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce
 
@@ -30,17 +30,15 @@ class Jacobian(ABC):
     Attributes:
         tensors: What the gradients are of.
         count: The number of rows.
+        sizes: How many numbers each of the tensors has.
+        dtype: The precision of whole rows.
     """
 
     def __init__(self, tensors: Sequence[Tensor], count: int) -> None:
         self.tensors = tensors
         self.count = count
         self.sizes = [tensor.numel() for tensor in tensors]
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """The precision of whole rows."""
-        return reduce(torch.promote_types, (tensor.dtype for tensor in self.tensors))
+        self.dtype = common_dtype(tensors)
 
     @property
     def device(self) -> torch.device:
@@ -50,6 +48,11 @@ class Jacobian(ABC):
     @abstractmethod
     def rows(self) -> Iterator[list[Tensor]]:
         """Yield each task's gradients, which are gone when the next is asked for."""
+
+    def pieces_of_rows(self) -> Iterator[list[Tensor]]:
+        """Yield each task's gradients as a vector cut into as few pieces as it is at hand in; they are gone then."""
+        for row in self.rows():
+            yield [gradient.flatten() for gradient in row]
 
     @abstractmethod
     def parts(self) -> Iterator[Part]:
@@ -72,6 +75,11 @@ class Jacobian(ABC):
         """Yield ``values``, with as many columns as ``part``, by the place of the tensor that they belong to."""
         pieces = torch.split(values, [self.sizes[place] for place in part.places], dim=-1)
         yield from zip(part.places, pieces, strict=True)
+
+
+def common_dtype(tensors: Iterable[Tensor]) -> torch.dtype:
+    """Return the least precision that has those of all ``tensors``."""
+    return reduce(torch.promote_types, {tensor.dtype for tensor in tensors})
 
 
 class HeldJacobian(Jacobian):

@@ -59,8 +59,13 @@ class TrunkJacobian(Jacobian):
         for index, arrived in enumerate(self._each(again=not self._is_held)):
             row = self._through(arrived)
             if self._whole is not None:
-                _write(row, torch.split(self._whole[index], self.sizes))
+                torch.cat([gradient.flatten() for gradient in row], out=self._whole[index])
             yield row
+
+    def pieces_of_rows(self) -> Iterator[list[Tensor]]:
+        """Yield each task's gradients as a vector: whole where the Jacobian is held, else tensor by tensor."""
+        for index, row in enumerate(self.rows()):
+            yield [gradient.flatten() for gradient in row] if self._whole is None else [self._whole[index]]
 
     def parts(self) -> Iterator[Part]:
         """Yield all columns, part by part; a part may be overwritten, and is gone when the next is asked for."""

@@ -67,11 +67,12 @@ class ScalarizedLoss(Strategy[Options]):
         if not known_tasks:
             return None
         labelled = torch.stack([self.weighted(task, losses[task]) for task in known_tasks])
+        if len(known_tasks) == len(self._taking_part):
+            self._last.copy_(labelled.detach())
+            return labelled
         chosen = torch.tensor([index for index, task in enumerate(self._taking_part) if task in losses])
         chosen = chosen.to(self._last.device, non_blocking=True)
         self._last[chosen] = labelled.detach().to(self._last.dtype)
-        if len(known_tasks) == len(self._taking_part):
-            return labelled
         known = torch.where(self._last.isnan(), labelled.detach().mean().to(self._last.dtype), self._last)
         return known.index_put((chosen,), labelled.to(known.dtype))
 

@@ -1,18 +1,17 @@
 """DB-MTL: losses and gradients are both brought to one scale."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any
 
 import torch
 from pydantic import Field
-from torch import Tensor
+from torch import Tensor, nn
 
 from tune_mtl.core.options import Options, Tunable
 from tune_mtl.strategies.base import Losses
 from tune_mtl.strategies.info import StrategyInfo
-from tune_mtl.strategies.jacobian.averages import RowAverages
-from tune_mtl.strategies.jacobian.descent import JacobianStep
-from tune_mtl.strategies.jacobian.matrix import Jacobian
+from tune_mtl.strategies.jacobian.averages import RowAverages, RowByRow
+from tune_mtl.strategies.labels import times
 
 _LEAST = 1e-8
 """Added to losses under the logarithm, and to lengths that are divided by."""
@@ -25,7 +24,7 @@ class DualBalancingOptions(Options):
     power: Annotated[float, Field(ge=0), Tunable(values=(0.0, 0.5))] = 0.0
 
 
-class DualBalancing(JacobianStep[DualBalancingOptions]):
+class DualBalancing(RowByRow[DualBalancingOptions]):
     """DB-MTL: w <- w - lr * m(sum_k c_k (max_j |Y_j| / |Y_k|) Y_k); heads take the gradient of c_k log L_k.
 
     Y_k <- h_k + beta_t (Y_k - h_k) averages the gradients h_k of log L_k on the trunk, Y_k = 0 at first (so that the
@@ -53,19 +52,24 @@ class DualBalancing(JacobianStep[DualBalancingOptions]):
 
     def rows(self, losses: Losses) -> Losses:
         """Return the weighted logarithms of the losses of the tasks that take part."""
-        return {task: self.weighted(task, _log(loss)) for task, loss in self.taking_part(losses).items()}
+        chosen = self.taking_part(losses)
+        return {task: self.weighted(task, loss) for task, loss in _logs(chosen).items()} if chosen else {}
 
-    def _aggregated(self, tasks: tuple[str, ...], jacobian: Jacobian) -> Sequence[Tensor]:
+    def _aggregated(
+        self, tasks: tuple[str, ...], rows: Iterable[list[Tensor]], trunk: Sequence[nn.Parameter]
+    ) -> Sequence[Tensor]:
         """Return the sum of the averaged rows, brought to one length and then weighted."""
         given = [self.weights[task] for task in tasks]
-        for task, weight, row in zip(tasks, given, jacobian.rows(), strict=True):
+        for task, weight, row in zip(tasks, given, rows, strict=True):
             own = row if weight == 1.0 else [gradient / weight for gradient in row]
             self._averages.move(task, own, self._rate)
         at = self.positions(tasks)
-        weights = torch.tensor(given, dtype=torch.float64).to(at.device, non_blocking=True)
         lengths = self._averages.lengths(at)
-        shares = weights * lengths.max() / (lengths + _LEAST)
-        return self._averages.combined(at, shares, jacobian.tensors)
+        longest = lengths.max()
+        if any(weight != 1.0 for weight in given):
+            longest = longest * torch.tensor(given, dtype=torch.float64).to(at.device, non_blocking=True)
+        shares = longest / (lengths + _LEAST)
+        return self._averages.shaped(self._averages.combined(at, shares), trunk)
 
     def _rate(self, move: int) -> float:
         return 1.0 - self.options.beta / float(move**self.options.power)
@@ -80,6 +84,8 @@ class DualBalancing(JacobianStep[DualBalancingOptions]):
         self._averages.load_state_dict(state["averages"])
 
 
-def _log(loss: Tensor) -> Tensor:
-    """Return the logarithm of a loss; of one below 0, neither it nor its gradient is finite."""
-    return torch.log(loss + _LEAST) * torch.where(loss.detach() < 0, torch.nan, 1.0)
+def _logs(losses: Losses) -> Losses:
+    """Return the logarithms of losses; of one below 0, neither it nor its gradient is finite."""
+    negative = torch.stack([loss.detach() < 0 for loss in losses.values()])
+    factors = torch.where(negative, torch.nan, 1.0)
+    return times(factors, {task: torch.log(loss + _LEAST) for task, loss in losses.items()})

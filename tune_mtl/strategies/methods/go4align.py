@@ -1,6 +1,7 @@
 """GO4Align: tasks whose losses behave alike share a weight."""
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Annotated, Any
 
 import torch
@@ -10,6 +11,7 @@ from torch import Tensor
 from tune_mtl.core.options import Options, Tunable, TunableCount
 from tune_mtl.strategies.base import Labelled, Losses, Strategy
 from tune_mtl.strategies.info import StrategyInfo
+from tune_mtl.strategies.labels import times
 
 _LEAST = 1e-8
 """What a loss at least counts as: it is divided by."""
@@ -55,18 +57,19 @@ class GroupAlignment(Strategy[GroupAlignmentOptions]):
         if chosen:
             seen = torch.stack([loss.detach() for loss in chosen.values()]).double()
             weights = cluster_means(self._scales(self.positions(chosen), seen), self.options.clusters)
-            weighted = {
-                task: weight.to(loss.dtype) * loss for weight, (task, loss) in zip(weights, chosen.items(), strict=True)
-            }
-            self.descend(self.optimizers[0], self.total(weighted))
+            self.descend(self.optimizers[0], self.total(times(weights, chosen)))
         return {task: loss.detach() for task, loss in losses.items()}
 
     def _scales(self, at: Tensor, losses: Tensor) -> Tensor:
         """Update the shares of the tasks ``at`` these positions, and return their v."""
-        before = self._log_shares[at]
+        every = len(at) == len(self.tasks)
+        before = self._log_shares if every else self._log_shares[at]
         after = before - self.options.rate * losses
         after = after + before.logsumexp(dim=0) - after.logsumexp(dim=0)
-        self._log_shares[at] = after
+        if every:
+            self._log_shares.copy_(after)
+        else:
+            self._log_shares[at] = after
         counted = torch.where(losses < 0, torch.nan, losses.clamp(min=_LEAST))
         return torch.softmax(after, dim=0) * counted.sum() / counted
 
@@ -91,7 +94,7 @@ def cluster_means(values: Tensor, clusters: int) -> Tensor:
     order = torch.argsort(values)
     line = values[order]
     starts = _starts(_scatter_of_runs(line), clusters)
-    places = torch.arange(count, device=values.device)
+    places, *_ = _runs(count, line.dtype, line.device)
     own = (places[:, None] >= starts).sum(dim=1, keepdim=True) - 1
     member = (own == places[:clusters]).to(values.dtype)
     means = (member.T @ line) / member.sum(dim=0)
@@ -100,14 +103,21 @@ def cluster_means(values: Tensor, clusters: int) -> Tensor:
 
 def _scatter_of_runs(line: Tensor) -> Tensor:
     """Return the sum of squared distances to their mean of the sorted values i to j; infinite where i is behind j."""
+    _, before, lengths, behind = _runs(len(line), line.dtype, line.device)
     centred = line - line.mean()
-    places = torch.arange(len(line), device=line.device)
-    before = (places[:, None] >= places).to(line.dtype)  # no cumsum: on CUDA it is not deterministic
     sums, squares = (torch.nn.functional.pad(before @ part, (1, 0)) for part in (centred, centred.square()))
-    lengths = places[None, :] + 1 - places[:, None]
     total, square = sums[None, 1:] - sums[:-1, None], squares[None, 1:] - squares[:-1, None]
-    scatter = (square - total.square() / lengths.clamp(min=1)).clamp(min=0.0)
-    return scatter.masked_fill(lengths < 1, torch.inf)
+    scatter = (square - total.square() / lengths).clamp(min=0.0)
+    return scatter.masked_fill(behind, torch.inf)
+
+
+@lru_cache(maxsize=16)
+def _runs(count: int, dtype: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Return all places, what sums the first values, the lengths of the runs i to j, and where i is behind j."""
+    places = torch.arange(count, device=device)
+    before = (places[:, None] >= places).to(dtype)  # no cumsum: on CUDA it is not deterministic
+    lengths = places[None, :] + 1 - places[:, None]
+    return places, before, lengths.clamp(min=1), lengths < 1
 
 
 def _starts(scatter: Tensor, clusters: int) -> Tensor:
@@ -117,8 +127,7 @@ def _starts(scatter: Tensor, clusters: int) -> Tensor:
         before = torch.nn.functional.pad(best[:-1], (1, 0), value=torch.inf)
         best, chosen = (before[:, None] + scatter).min(dim=0)
         choices.append(chosen)
-    starts, start = [], torch.full((1,), len(scatter), device=scatter.device)
+    starts: list[Tensor] = []
     for chosen in reversed(choices):
-        start = chosen[start - 1]
-        starts.append(start)
-    return torch.cat([torch.zeros_like(start), *reversed(starts)])
+        starts.append(chosen[starts[-1] - 1] if starts else chosen[-1:])
+    return torch.cat([torch.zeros(1, dtype=torch.long, device=scatter.device), *reversed(starts)])

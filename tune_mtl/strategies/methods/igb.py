@@ -10,6 +10,7 @@ from torch import Tensor
 from tune_mtl.core.options import Options, ShareOfRun, Tunable
 from tune_mtl.strategies.base import Labelled, Losses, Strategy
 from tune_mtl.strategies.info import StrategyInfo
+from tune_mtl.strategies.labels import times
 
 _LEAST = 1e-8
 """Added to each loss: of a task that is perfect on a mini-batch the logarithm keeps a finite gradient."""
@@ -56,25 +57,23 @@ class ImprovableGap(Strategy[ImprovableGapOptions]):
         if chosen:
             seen = torch.stack([loss.detach() for loss in chosen.values()]).double() + _LEAST
             weights = torch.where(seen < 0, torch.nan, self._weights(self.positions(chosen), seen))
-            logs = {
-                task: weight.to(loss.dtype) * torch.log(loss + _LEAST)
-                for weight, (task, loss) in zip(weights, chosen.items(), strict=True)
-            }
-            self.descend(self.optimizers[0], self.total(logs))
+            logs = {task: torch.log(loss + _LEAST) for task, loss in chosen.items()}
+            self.descend(self.optimizers[0], self.total(times(weights, logs)))
         return {task: loss.detach() for task, loss in losses.items()}
 
-    def _weights(self, at: Tensor, losses: Tensor) -> Tensor:
+    def _weights(self, at: Tensor, losses: Tensor) -> Tensor | float:
         """Return the weights of the tasks ``at`` these positions, whose losses may become part of their bases."""
-        window, equal = self.options.window, torch.ones_like(losses)
+        window = self.options.window
         if self.mini_batches < window // 2:
-            return equal
+            return 1.0
         known = self.mini_batches >= window
-        counts = (self._counts[at] == 0).double() if known else equal
+        counts = (self._counts[at] == 0).double() if known else torch.ones_like(losses)
         self._sums[at] += torch.where(counts > 0, losses, 0.0)
         self._counts[at] += counts
         if not known:
-            return equal
-        return len(losses) * torch.softmax(losses / (self._sums[at] / self._counts[at]), dim=0)
+            return 1.0
+        weights: Tensor = len(losses) * torch.softmax(losses / (self._sums[at] / self._counts[at]), dim=0)
+        return weights
 
     def state_dict(self) -> dict[str, Any]:
         """Return the state with what the bases are made of."""

@@ -1,18 +1,16 @@
 """MoCo: MGDA whose gradients are averaged, so that single mini-batches do not mislead it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any
 
 import torch
 from pydantic import Field
-from torch import Tensor
+from torch import Tensor, nn
 
 from tune_mtl.core.options import Options, Tunable
 from tune_mtl.strategies.base import Losses
 from tune_mtl.strategies.info import StrategyInfo
-from tune_mtl.strategies.jacobian.averages import RowAverages
-from tune_mtl.strategies.jacobian.descent import JacobianStep
-from tune_mtl.strategies.jacobian.matrix import Jacobian
+from tune_mtl.strategies.jacobian.averages import RowAverages, RowByRow
 from tune_mtl.strategies.simplex import Shares
 
 _LEAST = 1e-8
@@ -34,7 +32,7 @@ class CorrectedGradientsOptions(Options):
     rescale: bool = False
 
 
-class CorrectedGradients(JacobianStep[CorrectedGradientsOptions]):
+class CorrectedGradients(RowByRow[CorrectedGradientsOptions]):
     """MoCo: w <- w - lr * m(sum_k a_k Y_k); each head takes its own gradient.
 
     Y_k <- Y_k - beta_t (Y_k - c_k g_k), Y_k = 0 at first, t counting the mini-batches with labels of task k; then
@@ -67,23 +65,24 @@ class CorrectedGradients(JacobianStep[CorrectedGradientsOptions]):
         self._lengths = [loss.detach() for loss in rows.values()]
         return rows
 
-    def _aggregated(self, tasks: tuple[str, ...], jacobian: Jacobian) -> Sequence[Tensor]:
+    def _aggregated(
+        self, tasks: tuple[str, ...], rows: Iterable[list[Tensor]], trunk: Sequence[nn.Parameter]
+    ) -> Sequence[Tensor]:
         """Return the sum of the averaged rows, each with its task's share."""
-        for task, length, row in zip(tasks, self._lengths, jacobian.rows(), strict=True):
+        for task, length, row in zip(tasks, self._lengths, rows, strict=True):
             own = _brought_to(length, row) if self.options.rescale else row
             self._averages.move(task, own, self._rate)
         at = self.positions(tasks)
-        return self._averages.combined(at, self._moved(at, jacobian.tensors), jacobian.tensors)
+        return self._averages.shaped(self._averages.combined(at, self._moved(at)), trunk)
 
     def _rate(self, move: int) -> float:
         return self.options.beta / float(move**self.options.beta_power)
 
-    def _moved(self, at: Tensor, trunk: Sequence[Tensor]) -> Tensor:
+    def _moved(self, at: Tensor) -> Tensor:
         """Move the shares of the tasks ``at`` these positions, and return what each has of what they have together."""
         gamma = self.options.gamma / float((self.mini_batches + 1) ** self.options.gamma_power)
         own = self._shares.of(at)
-        direction = self._averages.combined(at, own, trunk)
-        slopes = self._averages.products(at, direction) + self.options.rho * own
+        slopes = self._averages.products(at, self._averages.combined(at, own)) + self.options.rho * own
         return self._shares.move(at, own - gamma * slopes)
 
     def state_dict(self) -> dict[str, Any]:
