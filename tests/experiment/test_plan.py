@@ -7,7 +7,7 @@ import pytest
 from tests.toys import toy_problem
 from tune_mtl import UserError
 from tune_mtl.core.options import build
-from tune_mtl.experiment.planning.plan import looks
+from tune_mtl.experiment.planning.replication import looks
 from tune_mtl.experiment.problem_facts import problem_facts, trials_per_tuning
 from tune_mtl.experiment.search import plan_search
 from tune_mtl.results.settings import Settings
@@ -34,6 +34,13 @@ TWO = {"strategies": ["sus", "io"]}
         ({**TWO, "replicates": 2}, 2, 2 * 2 * 4),
         ({**TWO, "balance": "none"}, 1, 2 * 8),
         ({**TWO, "warm_start": "earlier"}, 1, 2 * 8),
+        ({**TWO, "scheduler": "thaw"}, 5, 2 * 5 * 8),
+        ({**TWO, "scheduler": "thaw", "replicates": 3}, 3, 2 * 3 * 8),
+        ({**TWO, "scheduler": "thaw", "replicates": 1}, 1, 2 * 8),
+        ({**TWO, "scheduler": "thaw", "samples": 2 * 8 * 9}, 5, 144),
+        ({**TWO, "scheduler": "thaw", "samples": 2 * 8 * 3}, 3, 48),
+        ({**TWO, "scheduler": "thaw", "samples": 2 * 8 * 3 - 1}, 1, 47),
+        ({**TWO, "scheduler": "thaw", "replicates": "auto"}, 4, 2 * 4 * 8),
         ({**TWO, "replicates": "auto"}, 4, 2 * 4 * 4),
         ({**TWO, "replicates": "auto", "max_replicates": 2}, 2, 2 * 2 * 4),
         ({"strategies": ["sus"], "space": "paper", "lr": "0.1,0.2"}, 3, 2 * 3),

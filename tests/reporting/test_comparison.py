@@ -9,7 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis.strategies import dictionaries, floats, integers, lists, sampled_from
 from scipy import stats
 
-from tune_mtl.experiment.planning.plan import looks as looks_of
+from tune_mtl.experiment.planning.replication import looks as looks_of
 from tune_mtl.reporting.statistics.comparison import (
     Looks,
     Variation,
