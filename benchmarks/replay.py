@@ -30,8 +30,8 @@ from tune_mtl.experiment.planning.replication import (
     DEFAULT_REPLICATES,
     FIRST_REPLICATES,
     MOST_REPLICATES,
-    REPLICATES_PER_ROUND,
     TRIALS_PER_TUNING,
+    looks_between,
 )
 from tune_mtl.ray_tune.halving import FairHalving
 from tune_mtl.ray_tune.searcher import FairSearcher
@@ -87,7 +87,7 @@ class Design:
 
 AUTO = Design(
     replicates=FIRST_REPLICATES,
-    looks=(*range(FIRST_REPLICATES, MOST_REPLICATES, REPLICATES_PER_ROUND), MOST_REPLICATES),
+    looks=looks_between(FIRST_REPLICATES, MOST_REPLICATES),
 )
 
 

@@ -86,11 +86,11 @@ def test_trials_are_shared_out_between_tunings_and_the_fewest_are_told():
     ("given", "expected"),
     [
         ({"replicates": 8}, ()),
-        ({"replicates": "auto"}, (4, 8, 12, 16)),
+        ({"replicates": "auto"}, (4, 5, 6, 7, 8, 10, 12, 15, 16)),
         ({"replicates": "auto", "max_replicates": 2}, (2,)),
         ({"replicates": "auto", "max_replicates": 4}, (4,)),
         ({"replicates": "auto", "max_replicates": 5}, (4, 5)),
-        ({"replicates": "auto", "max_replicates": 10}, (4, 8, 10)),
+        ({"replicates": "auto", "max_replicates": 10}, (4, 5, 6, 7, 8, 10)),
     ],
 )
 def test_a_search_that_grows_says_beforehand_when_it_looks(given, expected):

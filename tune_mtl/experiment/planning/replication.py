@@ -15,8 +15,8 @@ FEWEST_REPLICATES = 3
 """With fewer, hardly any difference could be told; a small search compares configs instead."""
 TRIALS_OF_ONE_TUNING = 8
 """Where each strategy is tuned only once."""
-FIRST_REPLICATES, REPLICATES_PER_ROUND, MOST_REPLICATES = 4, 4, 16
-"""With ``replicates="auto"``: how many before the first look, how many more before the next, and at most."""
+FIRST_REPLICATES, MOST_REPLICATES = 4, 16
+"""With ``replicates="auto"``: how many before the first look, and at most."""
 
 
 def first_replicates(settings: Settings) -> int:
@@ -30,8 +30,18 @@ def looks(settings: Settings) -> tuple[int, ...]:
     """Return after how many replicates a search that grows by itself is judged; empty for others."""
     if settings.replicates != "auto":
         return ()
-    first, most = first_replicates(settings), settings.max_replicates or MOST_REPLICATES
-    return tuple(dict.fromkeys([*range(first, most, REPLICATES_PER_ROUND), most]))
+    return looks_between(first_replicates(settings), settings.max_replicates or MOST_REPLICATES)
+
+
+def looks_between(first: int, most: int) -> tuple[int, ...]:
+    """Return the numbers of replicates at which is looked: each a quarter more than the one before, at least one more.
+
+    A clear difference ends a search early, an unclear one is not looked at too often: every look costs power.
+    """
+    found = [first]
+    while found[-1] < most:
+        found.append(min(most, found[-1] + max(1, found[-1] // 4)))
+    return tuple(found)
 
 
 def default_samples(strategies: int, replicates: int, scheduler: str) -> int:
