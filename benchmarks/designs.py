@@ -134,10 +134,12 @@ class Tunings:
         place = sum(trial.tuning == step.tuning for trial in self.trials.values())
 
         def share(dimension: str) -> float:
-            return common_draw(seed, replicate, dimension, place, min(4, self.design.trials))
+            return common_draw(seed, replicate, dimension, place, self.design.startup)
 
-        drawn = self._space.choose(strategy, lambda name, dimension: dimension.at(share(name)))
-        config = {"strategy": strategy, **(drawn if step.values is None else step.values), "seed": replicate}
+        values = step.values
+        if values is None:
+            values = self._space.choose(strategy, lambda name, dimension: dimension.at(share(name)))
+        config = {"strategy": strategy, **values, "seed": replicate}
         name = f"{len(self.trials):04d}"
         self.trials[name] = Paused(step.tuning, config, [float(value) for value in self.world.run(config)[0]])
         self.policy.begun(name, step.tuning, config)

@@ -216,7 +216,7 @@ def test_the_corrected_p_value_and_the_level_are_one_rule():
         assert level < ALPHA
     levels = [AUTO.level(ALPHA, size) for size in AUTO.sizes]
     assert levels == sorted(levels)
-    assert AUTO.level(ALPHA, 7) == AUTO.level(ALPHA, 4)
+    assert AUTO.level(ALPHA, 9) == AUTO.level(ALPHA, 8)
 
 
 @settings(deadline=None)
