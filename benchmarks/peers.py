@@ -1,14 +1,17 @@
 """Whole searches on recorded curves, by the project's schedulers and by others: each gives its epochs in their order.
 
-Peers are used as their own documentation shows, with strategy and group count as dimensions beside the learning rate:
-unlike ours, they may spend everything on one strategy.
+Peers are used as their own documentation shows, in two forms. `FREE`: strategy and group count are dimensions beside
+the learning rate, and everything may be spent on one strategy. `FAIR`: a study and a scheduler of its own for every
+strategy, and the next epoch always goes to the one that has had fewest, as somebody does who compares strategies.
 """
 
 import logging
 import math
 import random
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from itertools import count, islice
 from typing import Any
 
@@ -22,12 +25,16 @@ from benchmarks.stand_in import Epoch, Events, StandIn
 from search_spaces import Choice, LogRange
 
 GRID_RATES = LogRange(5e-4, 2e-2).points()
+WIDE_GRID_RATES = LEARNING_RATES.points()
+"""Of a grid that looks wherever the others do."""
 TRIALS = 15
 """Of each strategy, at most, in our own searches."""
 Story = Iterator[Epoch]
+Policy = Callable[[World, int], Story]
+"""A way to search: in a world, with a seed of its own."""
 
 
-def ours(design: Design) -> Callable[[World, int], Story]:
+def ours(design: Design) -> Policy:
     """Return a search of the project: one tuning of each strategy."""
     return lambda world, seed: iter(replay(world, design, seed=seed).story)
 
@@ -53,16 +60,20 @@ def random_search(world: World, seed: int) -> Story:
     return whole(world, (drawn(world, random_) for _ in count()))
 
 
-def full_grid(world: World, seed: int) -> Story:
-    """Every config of the grid, in random order, each trained to its end."""
-    configs = [
-        {"strategy": strategy, **({"groups": groups} if groups else {}), "lr": lr, "seed": 0}
-        for strategy in world.contestants
-        for groups in (world.groups[strategy] or (0,))
-        for lr in GRID_RATES
-    ]
-    random.Random(seed).shuffle(configs)
-    return whole(world, iter(configs))
+def grid(rates: Sequence[float]) -> Policy:
+    """Return a grid: every config at these learning rates, in random order, each trained to its end."""
+
+    def told(world: World, seed: int) -> Story:
+        configs = [
+            {"strategy": strategy, **({"groups": groups} if groups else {}), "lr": lr, "seed": 0}
+            for strategy in world.contestants
+            for groups in (world.groups[strategy] or (0,))
+            for lr in rates
+        ]
+        random.Random(seed).shuffle(configs)
+        return whole(world, iter(configs))
+
+    return told
 
 
 def asked(world: World) -> Callable[[optuna.Trial], dict[str, Any]]:
@@ -138,15 +149,52 @@ def stock_ray(world: World, seed: int, slots: int = 2) -> Story:
             events.add(trial)
 
 
-POLICIES: dict[str, Callable[[World, int], Story]] = {
-    "thaw": ours(Design(trials=TRIALS, replicates=1, scheduler="thaw")),
-    "asha (default before)": ours(Design(trials=TRIALS, replicates=1)),
-    "no early stopping": ours(Design(trials=TRIALS, replicates=1, scheduler="none")),
-    "Ray: ASHA + OptunaSearch": stock_ray,
+def fair(policy: Policy) -> Policy:
+    """Return the same for every strategy by itself; who has trained least is next, as long as there is something left.
+
+    All strategies have the same seed, and so begin with the same draws.
+    """
+
+    def told(world: World, seed: int) -> Story:
+        worlds = {name: World(world.table, {name: its}, world.seed) for name, its in world.contestants.items()}
+        stories = {name: policy(its, seed) for name, its in worlds.items()}
+        spent = dict.fromkeys(stories, 0)
+        while stories:
+            name = min(stories, key=spent.__getitem__)
+            one = next(stories[name], None)
+            if one is None:
+                del stories[name]
+            else:
+                spent[name] += 1
+                yield replace(one, trial=f"{name} {one.trial}")
+
+    return told
+
+
+OURS = Design(trials=TRIALS, replicates=1)
+STOCK_RAY = "Ray: ASHA + OptunaSearch"
+PEERS: dict[str, Policy] = {
+    STOCK_RAY: stock_ray,
     "Optuna: TPE + Hyperband": optuna_hyperband,
     "random search": random_search,
-    "full grid": full_grid,
+    "grid": grid(GRID_RATES),
+    "grid, all rates": grid(WIDE_GRID_RATES),
 }
+FAIR: dict[str, Policy] = {
+    "thaw": ours(replace(OURS, scheduler="thaw")),
+    "asha": ours(OURS),
+    "no early stopping": ours(replace(OURS, scheduler="none")),
+    **{name: fair(policy) for name, policy in (PEERS | {STOCK_RAY: partial(stock_ray, slots=1)}).items()},
+}
+"""Equal epochs for every strategy; `asha` and those without early stopping have equal trials. Stock Ray has one trial
+of each strategy at once here, two of all in `FREE`."""
+FREE: dict[str, Policy] = {
+    "thaw, free": ours(replace(OURS, scheduler="thaw", balanced=False)),
+    "asha, free": ours(replace(OURS, balanced=False)),
+    **{f"{name}, free": policy for name, policy in PEERS.items()},
+}
+"""Strategy is one more dimension."""
+POLICIES = {**FAIR, **FREE}
 
 
 def story(policy: str, world: World, seed: int, most: int) -> list[Epoch]:

@@ -11,7 +11,7 @@ from matplotlib import pyplot as plt
 
 Bands = tuple[np.ndarray, np.ndarray]
 """Shares of the grid's epochs; the quartiles of the regret at each."""
-COLOURS = ("#d1495b", "#00798c", "#9aa5b1", "#edae49", "#30638e", "#8d6a9f", "#444444")
+COLOURS = ("#d1495b", "#00798c", "#9aa5b1", "#edae49", "#30638e", "#8d6a9f", "#444444", "#6b8e23")
 BANDED = 2
 """The first so many policies have bands; with all of them nothing could be seen."""
 

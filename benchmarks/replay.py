@@ -25,19 +25,19 @@ from search_spaces import Choice, LogRange, Space
 from trainables.keys import OUTCOME, REPLICATE, SMOOTHED_OVER, TRIAL, judged, proper
 from tune_mtl.core.objective import Objective
 from tune_mtl.experiment.growth import undecided
-from tune_mtl.experiment.planning.plan import (
+from tune_mtl.experiment.planning.plan import GRACE
+from tune_mtl.experiment.planning.replication import (
     DEFAULT_REPLICATES,
     FIRST_REPLICATES,
-    GRACE,
     MOST_REPLICATES,
-    REPLICATES_PER_ROUND,
     TRIALS_PER_TUNING,
+    looks_between,
 )
 from tune_mtl.ray_tune.halving import FairHalving
 from tune_mtl.ray_tune.searcher import FairSearcher
 from tune_mtl.ray_tune.thaw.policy import Begin
 from tune_mtl.ray_tune.thaw.thaw import Thaw
-from tune_mtl.ray_tune.turns import Turn, fresh_seeds, guided_turns
+from tune_mtl.ray_tune.turns import ANY, Turn, fresh_seeds, guided_turns
 from tune_mtl.reporting.results import Results
 from tune_mtl.results.best_trial import BestTrial
 from tune_mtl.results.search_data import SearchData, Trained
@@ -65,6 +65,7 @@ class Design:
         startup: Its first trials, drawn evenly, with ``thaw``.
         slots: Trials at once.
         common_draws: Whether the strategies of a replicate begin with the same draws.
+        balanced: Whether every strategy has tunings of its own and equal shares; else strategy is one more dimension.
         naive_looks: Whether a growing search is judged at every look as if it were the only one, to show what that
             does.
     """
@@ -80,12 +81,13 @@ class Design:
     startup: int = FIRST_TRIALS
     slots: int = 2
     common_draws: bool = True
+    balanced: bool = True
     naive_looks: bool = False
 
 
 AUTO = Design(
     replicates=FIRST_REPLICATES,
-    looks=(*range(FIRST_REPLICATES, MOST_REPLICATES, REPLICATES_PER_ROUND), MOST_REPLICATES),
+    looks=looks_between(FIRST_REPLICATES, MOST_REPLICATES),
 )
 
 
@@ -152,7 +154,7 @@ class _Driver:
             judged=judged(design.judge or "last", METRIC),
             length=world.table.epochs,
             grace=max(1, math.ceil(world.table.epochs * GRACE)),
-            balanced=True,
+            balanced=design.balanced,
         )
         self.clock = random.Random(seed)
         self.tunings: dict[tuple[str, int], int] = {}
@@ -162,10 +164,10 @@ class _Driver:
         """Return the searcher; of one strategy ``only``, with draws of its own, where draws are not common."""
         seed = self.seed if only is None else hash_of(self.seed, only)
         space = self.space if only is None else replace(self.space, strategies=(only,))
-        turns = guided_turns(space, self.design.trials * len(space.strategies), 1, balanced=True)
+        turns = guided_turns(space, self.design.trials * len(space.strategies), 1, balanced=self.design.balanced)
         return FairSearcher(
             space, self.objective, algorithm=self.design.algorithm, turns=turns, seeds={0: 0}, seed=seed,
-            balanced=True, constant={}, judged=judged(self.design.judge or "best", METRIC),
+            balanced=self.design.balanced, constant={}, judged=judged(self.design.judge or "best", METRIC),
             tasks=max((max(c) for c in self.world.groups.values() if c), default=1),
         )  # fmt: skip
 
@@ -184,7 +186,7 @@ class _Driver:
             its = tuple(name for name in strategies if name in searcher._space.strategies)
             trials = self.design.trials * len(its) * len(added)
             growth = Growth(replicates=tuple(added), strategies=its or ("",), trials=trials)
-            turns: list[Turn] = guided_turns(self.space, 0, 1, [growth], balanced=True)
+            turns: list[Turn] = guided_turns(self.space, 0, 1, [growth], balanced=self.design.balanced)
             searcher.turns = [*searcher.turns[: searcher._issued], *turns]
             searcher.seeds = {index: index for index in range(replicates)}
             self._drive(searcher)
@@ -222,7 +224,7 @@ class _Driver:
         """Likewise, while the policy decides after every step who trains on."""
         turns, searcher.turns = searcher.turns[searcher._issued :], searcher.turns[: searcher._issued]
         for turn in turns:
-            tuning = str(turn.strategy), turn.replicate
+            tuning = turn.strategy or ANY, turn.replicate
             self.tunings[tuning] = self.tunings.get(tuning, 0) + 1
         length = self.world.table.epochs
         policy = Thaw(
@@ -244,7 +246,7 @@ class _Driver:
                     strategy, replicate = step.tuning
                     seed = {"strategy": strategy, "seed": searcher.seeds[replicate]}
                     values = None if step.values is None else {**seed, **step.values}
-                    searcher.turns.append(Turn(strategy, replicate, values))
+                    searcher.turns.append(Turn(None if strategy == ANY else strategy, replicate, values))
                     begun = self._started(searcher)
                     assert begun is not None
                     trial = begun

@@ -2,12 +2,13 @@
 
 import json
 import math
+from collections import Counter
 
 import numpy as np
 import pytest
 
 from benchmarks.curves_table import Contestant, Table, World
-from benchmarks.peers import POLICIES, story
+from benchmarks.peers import FAIR, PEERS, POLICIES, story
 from benchmarks.regret import JUDGES, Truth, epochs_to, regrets, settled
 from benchmarks.stand_in import Epoch
 
@@ -76,5 +77,25 @@ def test_every_policy_tells_epochs_in_order_and_is_the_same_each_time(truth, pol
         reached[one.trial] += 1
         assert one.epoch == reached[one.trial] <= truth.table.epochs
     assert [(one.trial, one.value) for one in found] == [(one.trial, one.value) for one in told(3)]
-    assert [one.value for one in found] != [one.value for one in told(4)]
-    assert regrets(truth, found)[-1] < regrets(truth, found).max()
+    others = [told(seed) for seed in (4, 5, 6)]
+    assert [one.value for one in found] != [one.value for one in others[0]]
+    curves = [regrets(truth, its) for its in (found, *others)]
+    assert sum(curve[-1] for curve in curves) < sum(curve[0] for curve in curves)
+
+
+@pytest.mark.parametrize("policy", ["thaw", *PEERS])
+def test_a_fair_policy_gives_every_strategy_as_many_epochs(truth, policy):
+    world = World(truth.table, {name: Contestant(name) for name in truth.strategies}, seed=3)
+    spent = dict.fromkeys(truth.strategies, 0)
+    assert policy in FAIR
+    for one in story(policy, world, 3, truth.grid_epochs):
+        spent[one.config["strategy"]] += 1
+        whole_grid = spent["sus"] >= 24  # six rates; io has groups besides, and goes on
+        assert whole_grid or abs(spent["sus"] - spent["io"]) <= 2  # two trials at once
+    assert min(spent.values()) >= 16
+
+
+def test_a_free_policy_may_give_one_strategy_more(truth):
+    world = World(truth.table, {name: Contestant(name) for name in truth.strategies}, seed=3)
+    found = Counter(one.config["strategy"] for one in story("thaw, free", world, 3, truth.grid_epochs))
+    assert found["io"] > found["sus"] + 2

@@ -7,7 +7,7 @@ import pytest
 from tests.toys import toy_problem
 from tune_mtl import UserError
 from tune_mtl.core.options import build
-from tune_mtl.experiment.planning.plan import looks
+from tune_mtl.experiment.planning.replication import looks
 from tune_mtl.experiment.problem_facts import problem_facts, trials_per_tuning
 from tune_mtl.experiment.search import plan_search
 from tune_mtl.results.settings import Settings
@@ -34,6 +34,13 @@ TWO = {"strategies": ["sus", "io"]}
         ({**TWO, "replicates": 2}, 2, 2 * 2 * 4),
         ({**TWO, "balance": "none"}, 1, 2 * 8),
         ({**TWO, "warm_start": "earlier"}, 1, 2 * 8),
+        ({**TWO, "scheduler": "thaw"}, 5, 2 * 5 * 8),
+        ({**TWO, "scheduler": "thaw", "replicates": 3}, 3, 2 * 3 * 8),
+        ({**TWO, "scheduler": "thaw", "replicates": 1}, 1, 2 * 8),
+        ({**TWO, "scheduler": "thaw", "samples": 2 * 8 * 9}, 5, 144),
+        ({**TWO, "scheduler": "thaw", "samples": 2 * 8 * 3}, 3, 48),
+        ({**TWO, "scheduler": "thaw", "samples": 2 * 8 * 3 - 1}, 1, 47),
+        ({**TWO, "scheduler": "thaw", "replicates": "auto"}, 4, 2 * 4 * 8),
         ({**TWO, "replicates": "auto"}, 4, 2 * 4 * 4),
         ({**TWO, "replicates": "auto", "max_replicates": 2}, 2, 2 * 2 * 4),
         ({"strategies": ["sus"], "space": "paper", "lr": "0.1,0.2"}, 3, 2 * 3),
@@ -79,11 +86,11 @@ def test_trials_are_shared_out_between_tunings_and_the_fewest_are_told():
     ("given", "expected"),
     [
         ({"replicates": 8}, ()),
-        ({"replicates": "auto"}, (4, 8, 12, 16)),
+        ({"replicates": "auto"}, (4, 5, 6, 7, 8, 10, 12, 15, 16)),
         ({"replicates": "auto", "max_replicates": 2}, (2,)),
         ({"replicates": "auto", "max_replicates": 4}, (4,)),
         ({"replicates": "auto", "max_replicates": 5}, (4, 5)),
-        ({"replicates": "auto", "max_replicates": 10}, (4, 8, 10)),
+        ({"replicates": "auto", "max_replicates": 10}, (4, 5, 6, 7, 8, 10)),
     ],
 )
 def test_a_search_that_grows_says_beforehand_when_it_looks(given, expected):

@@ -21,6 +21,7 @@ from tests.faults.server import Server
 from tests.faults.summary import Fault, markdown
 from tests.faults.world import World
 
+SCHEDULERS = ("asha", "thaw")
 _TRIES = 3
 _ORPHANS_SECONDS = 90
 
@@ -30,7 +31,7 @@ def main(words: list[str]) -> int:
     given = _arguments(words)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # then too, nothing is left
     chosen = given.only.split(",") if given.only else list(KINDS)
-    tormentor = Tormentor(given.seed, World(given.folder))
+    tormentor = Tormentor(given.seed, World(given.folder), given.scheduler)
     with tormentor.world:
         faults = [tormentor.fault(number, kind) for number, kind in enumerate(_order(chosen, given.faults, given.seed))]
         long: list[Verdict] = []
@@ -54,6 +55,9 @@ def _arguments(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--faults", type=int, default=30, help="how many, each in a search of its own")
     parser.add_argument("--seed", type=int, default=0, help="of kinds and moments")
     parser.add_argument("--only", help=f"these kinds, of {', '.join(KINDS)}")
+    parser.add_argument(
+        "--scheduler", choices=SCHEDULERS, help="of all searches that can have it; default: as chance has it"
+    )
     parser.add_argument("--kills", type=int, default=10, help="of the one search that is killed again and again")
     parser.add_argument("--outage", type=float, default=60.0, help="seconds without the tracking server")
     parser.add_argument("--out", type=Path, help="a Markdown file for the figures")
@@ -75,6 +79,7 @@ class Tormentor:
 
     seed: int
     world: World
+    scheduler: str | None = None
     _server: Server | None = None
 
     @property
@@ -117,7 +122,8 @@ class Tormentor:
     def _search(self, name: str, kind: Kind, place: str, chance: Random) -> Search:
         if place == "cluster":
             self._whole_cluster()
-        scheduler = kind.scheduler or chance.choice(["asha", "thaw"])
+        drawn = chance.choice(SCHEDULERS)
+        scheduler = kind.scheduler or self.scheduler or drawn
         asked = Asked(
             name=name,
             seed=chance.randrange(10**6),

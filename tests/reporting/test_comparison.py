@@ -9,7 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis.strategies import dictionaries, floats, integers, lists, sampled_from
 from scipy import stats
 
-from tune_mtl.experiment.planning.plan import looks as looks_of
+from tune_mtl.experiment.planning.replication import looks as looks_of
 from tune_mtl.reporting.statistics.comparison import (
     Looks,
     Variation,
@@ -212,7 +212,7 @@ def test_the_corrected_p_value_and_the_level_are_one_rule():
         assert level < ALPHA
     levels = [AUTO.level(ALPHA, size) for size in AUTO.sizes]
     assert levels == sorted(levels)
-    assert AUTO.level(ALPHA, 7) == AUTO.level(ALPHA, 4)
+    assert AUTO.level(ALPHA, 9) == AUTO.level(ALPHA, 8)
 
 
 @given(floats(0, 1), floats(0, 1), sampled_from(AUTO.sizes))

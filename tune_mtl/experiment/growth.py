@@ -1,7 +1,8 @@
 """How a search grows: by replicates until it can tell its strategies apart, or by trials that somebody asks for."""
 
 from tune_mtl.core.errors import UserError
-from tune_mtl.experiment.planning.plan import Plan, looks
+from tune_mtl.experiment.planning.plan import Plan
+from tune_mtl.experiment.planning.replication import looks
 from tune_mtl.experiment.problem_facts import trials_per_tuning
 from tune_mtl.reporting.results import Results
 from tune_mtl.results.search_data import SearchData

@@ -7,7 +7,8 @@ from typing import Any
 from search_spaces.space import Choice, Dimension, IntRange, LogRange
 from tune_mtl.core.errors import UserError
 from tune_mtl.core.problem import Problem
-from tune_mtl.experiment.planning.plan import Plan, looks, mini_batches_per_epoch
+from tune_mtl.experiment.planning.plan import Plan, mini_batches_per_epoch
+from tune_mtl.experiment.planning.replication import looks
 from tune_mtl.experiment.planning.thawing import pauses
 from tune_mtl.strategies.parts import PARTS, reference_of_part
 from tune_mtl.strategies.registry import strategy_info

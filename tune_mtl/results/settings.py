@@ -162,7 +162,8 @@ class Settings(Options):
     samples: Annotated[
         _Count | None,
         Asked(
-            "How many trials in all; default: 4 for every strategy and replicate, 8 with one replicate, or the grid."
+            "How many trials in all; default: 4 for every strategy and replicate, 8 with one replicate or where trials"
+            " pause, or the grid."
         ),
     ] = None
     replicates: Annotated[
@@ -170,8 +171,8 @@ class Settings(Options):
         PlainValidator(accepted_replicates),
         Asked(
             "How often each strategy is tuned, with other draws and another training seed each time: only repeated"
-            " tunings tell strategies apart. auto: as often as it takes. Default: 8; with fewer samples, as many as get"
-            " 4 trials each, or 1; a grid is tuned on each of its seeds.",
+            " tunings tell strategies apart. auto: as often as it takes. Default: 8, or 5 where trials pause; with"
+            " fewer samples, as many as get 4 trials each, or 8 where they pause, or 1; a grid is tuned on each seed.",
             metavar="NUMBER|auto",
         ),
     ] = 1

@@ -15,8 +15,9 @@ from tune_mtl.experiment.planning.first_steps import take_first_steps
 from tune_mtl.experiment.planning.networks import require_networks
 from tune_mtl.experiment.planning.paper import as_the_paper
 from tune_mtl.experiment.planning.parts import with_part_names
-from tune_mtl.experiment.planning.plan import Plan, default_replicates
+from tune_mtl.experiment.planning.plan import Plan
 from tune_mtl.experiment.planning.readiness import require_trainable
+from tune_mtl.experiment.planning.replication import default_replicates
 from tune_mtl.experiment.planning.searched import with_space
 from tune_mtl.experiment.planning.suggestions import take_first_suggestions, with_sampler
 from tune_mtl.experiment.planning.task_reference import with_task_reference

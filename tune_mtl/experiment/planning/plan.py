@@ -18,7 +18,8 @@ from tune_mtl.core.seeds import isolated
 from tune_mtl.experiment.planning.contestants import readmit, readmit_sampler
 from tune_mtl.experiment.planning.parts import of_each_part, readmit_parts
 from tune_mtl.experiment.planning.references import judged_as_kept
-from tune_mtl.experiment.planning.searched import base_space, searched_space
+from tune_mtl.experiment.planning.replication import default_samples, first_replicates
+from tune_mtl.experiment.planning.searched import searched_space
 from tune_mtl.preflight.requirements import Needs
 from tune_mtl.prepare.prepared_set import PreparedSet
 from tune_mtl.ray_tune.turns import Turn, fresh_seeds, grid_turns, guided_turns
@@ -32,14 +33,6 @@ from tune_mtl.training.diagnosis.asked import check_diagnosed, usual_pace, where
 from tune_mtl.training.network import fresh_model
 from tune_mtl.training.scalarised import check_metric
 
-DEFAULT_REPLICATES, TRIALS_PER_TUNING = 8, 4
-"""Tunings of each strategy, and trials of each: what docs/statistics.md shows to decide most for its cost."""
-FEWEST_REPLICATES = 3
-"""With fewer, hardly any difference could be told; a small search compares configs instead."""
-TRIALS_OF_ONE_TUNING = 8
-"""Where each strategy is tuned only once."""
-FIRST_REPLICATES, REPLICATES_PER_ROUND, MOST_REPLICATES = 4, 4, 16
-"""With ``replicates="auto"``: how many before the first look, how many more before the next, and at most."""
 GRACE = 1 / 12
 """The share of a whole trial that every trial gets before it can be stopped."""
 _NO_LIMIT = 100_000
@@ -148,7 +141,7 @@ class Plan:
         if settings.algorithm == "grid":
             return grid_turns(self.space, settings.samples, self.seeds, settings.grown)
         first = first_replicates(settings)
-        samples = settings.samples or default_samples(len(self.space.strategies), first)
+        samples = settings.samples or default_samples(len(self.space.strategies), first, settings.scheduler)
         return guided_turns(self.space, samples, first, settings.grown, balanced=settings.balance == "strategy")
 
     @property
@@ -275,45 +268,6 @@ class Plan:
     def first_config(self, strategy: str) -> Config:
         """Return the first config of a strategy's grid."""
         return resolve(self.problem, self.completed(next(self.space.grid(strategy))), self.settings.problem)
-
-
-def first_replicates(settings: Settings) -> int:
-    """Return with how many replicates a search begins."""
-    if settings.replicates == "auto":
-        return min(FIRST_REPLICATES, settings.max_replicates or MOST_REPLICATES)
-    return settings.replicates
-
-
-def looks(settings: Settings) -> tuple[int, ...]:
-    """Return after how many replicates a search that grows by itself is judged; empty for others."""
-    if settings.replicates != "auto":
-        return ()
-    first, most = first_replicates(settings), settings.max_replicates or MOST_REPLICATES
-    return tuple(dict.fromkeys([*range(first, most, REPLICATES_PER_ROUND), most]))
-
-
-def default_samples(strategies: int, replicates: int) -> int:
-    """Return how many trials a guided search has in all, if nobody says."""
-    return strategies * (TRIALS_OF_ONE_TUNING if replicates == 1 else TRIALS_PER_TUNING * replicates)
-
-
-def default_replicates(problem: Problem, given: Mapping[str, Any]) -> int:
-    """Return how often each strategy is tuned, if nobody says: what is asked for decides how often it can be.
-
-    A grid is tuned once on each of its seeds. A guided search has eight tunings of each strategy; with ``samples``
-    given, as many as get four trials each; one where those are fewer than three, where strategies share a budget
-    (``balance="none"``), or where they begin with what an earlier search knows.
-    """
-    space = base_space(problem, given)
-    if given.get("algorithm") == "grid":
-        return len(given.get("seeds") or space.seeds)
-    if given.get("balance") == "none" or given.get("warm_start") is not None:
-        return 1
-    samples = given.get("samples")
-    if not isinstance(samples, int):
-        return DEFAULT_REPLICATES
-    found = samples // (TRIALS_PER_TUNING * len(given.get("strategies") or space.strategies))
-    return min(found, DEFAULT_REPLICATES) if found >= FEWEST_REPLICATES else 1
 
 
 def check_samples(settings: Settings, space: Space) -> None:
