@@ -6,7 +6,8 @@ seed. From these values the power of every design is counted.
 
     python benchmarks/designs.py --epochs 8,10,16 --searches 100
 
-prints the table of docs/benchmarks.md. A share has a standard error of sqrt(share (1 - share) / searches).
+prints the table of docs/benchmarks.md. A share has a standard error of sqrt(share (1 - share) / searches). With
+`--equal "best rates 10x apart"`, or another match of `verdicts.py` in which nobody is better, all shares are errors.
 """
 
 import argparse
@@ -23,7 +24,7 @@ from scipy import stats
 
 from benchmarks.curves_table import Contestant, Table, World
 from benchmarks.replay import LEARNING_RATES, METRIC
-from benchmarks.verdicts import Match
+from benchmarks.verdicts import Match, null_matches
 from search_spaces import Choice, Space
 from tune_mtl.core.objective import Objective
 from tune_mtl.ray_tune.searcher import common_draw
@@ -205,12 +206,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--table", type=Path, default=TABLE)
     parser.add_argument("--strategies", default="sus,io")
+    parser.add_argument("--equal", help="two equally good strategies instead, by the name of the match")
     parser.add_argument("--epochs", default="8,10,16", help="of a tuning")
     parser.add_argument("--searches", type=int, default=100)
     parser.add_argument("--first-seed", type=int, default=3000)
     given = parser.parse_args()
     table, replicates = Table.read(given.table), max(plan[-1] for plan in PLANS)
     match = Match({name: Contestant(name) for name in given.strategies.split(",")}, LEARNING_RATES)
+    if given.equal:
+        match = null_matches(table)[given.equal]
     cells = [", ".join(map(str, plan)) for plan in PLANS]
     print(
         "| epochs of a tuning | choice by | test of | effect | " + " | ".join(f"after {cell}" for cell in cells) + " |"
