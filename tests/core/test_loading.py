@@ -26,7 +26,7 @@ def test_where_nothing_is_loaded_all_stays_as_it_was():
         raise ValueError("its own")
     assert not gc.isenabled()
     gc.enable()
-    assert gc.get_freeze_count() == before
+    assert gc.get_freeze_count() <= before, "what is frozen may go, when nobody holds it any more"
 
 
 def test_a_process_with_torch_ends_without_a_word():

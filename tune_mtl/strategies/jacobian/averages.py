@@ -66,7 +66,8 @@ class RowAverages:
     def __init__(self, tasks: Iterable[str], trunk: Sequence[nn.Parameter]) -> None:
         self.moves = dict.fromkeys(tasks, 0)
         self._sizes = [weight.numel() for weight in trunk]
-        self._rows = trunk[0].new_zeros(len(self.moves), sum(self._sizes), dtype=common_dtype(trunk))
+        like: Sequence[Tensor] = trunk or [torch.zeros(())]  # a frozen trunk has no rows
+        self._rows = like[0].new_zeros(len(self.moves), sum(self._sizes), dtype=common_dtype(like))
         self._places = {task: place for place, task in enumerate(self.moves)}
 
     def move(self, task: str, gradients: Sequence[Tensor], rate: Callable[[int], float]) -> None:
